@@ -1,10 +1,9 @@
-//! The lane of one application: joined with its first ask or allocation, left when nothing of it
-//! remains.
+//! The lane of one application: joined with its first ask or allocation, left once it has neither.
 //!
 //! # Invariant
 //! * The application counts as running in its lane exactly while `counts` is set: from its first
-//!   usage or reservation on, until nothing is left of it, or until a refund leaves it as it was
-//!   before, with nothing.
+//!   usage or reservation on, until it has neither asks nor allocations. If it has still to start,
+//!   it also stops counting when a refund leaves it without usage.
 
 use std::sync::Arc;
 
@@ -12,55 +11,55 @@ use super::{Joined, LaneId, Trackers};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
-/// The membership of an application in a lane: none while it neither asks for nor holds anything.
+/// The membership of an application in a lane: `None` while it has neither asks nor allocations.
 #[derive(Debug, Default)]
 pub struct Membership(Option<JoinedLane>);
 
-/// A lane that an application is in.
+/// The lane of an application.
 #[derive(Debug)]
 pub struct JoinedLane {
     id: LaneId,
-    /// Something limits the user or the group here.
+    /// Whether a limit of the user or the group applies in the lane.
     is_limited: bool,
-    /// The application counts among the running ones.
+    /// Whether the application counts as running.
     counts: bool,
 }
 
-/// The asks and allocations of an application at the end of a visit.
+/// The asks and allocations that an application has left at the end of a visit.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Remains {
-    /// The application has allocations, or placements that wait for an answer.
+    /// Whether it has allocations, or placements that wait for an answer.
     pub holds: bool,
-    /// The application has pending asks.
+    /// Whether it has pending asks.
     pub waits: bool,
-    /// The application has still to start.
+    /// Whether it has still to start.
     pub is_starting: bool,
-    /// The application counts as running.
+    /// Whether it counts as running.
     pub has_place: bool,
 }
 
 impl Remains {
-    /// Whether the application neither asks for nor holds anything.
+    /// Whether the application has neither asks nor allocations.
     pub fn is_nothing(self) -> bool {
         !self.holds && !self.waits
     }
 }
 
 impl Membership {
-    /// The lane, while the application is in one.
+    /// Returns the lane, if the application is in one.
     pub fn lane(&self) -> Option<&JoinedLane> {
         self.0.as_ref()
     }
 
-    /// The lane, if something limits the user or the group in it.
+    /// Returns the lane, if a limit of the user or the group applies in it.
     pub fn limited(&self) -> Option<LaneId> {
         self.0.as_ref()?.limited()
     }
 
-    /// Has an application with its first ask or allocation join the lane of its user and group.
-    /// Returns the group that it counts for from now on, if there is one; `None` also if it was in
-    /// a lane.
+    /// Adds an application with its first ask or allocation to the lane of its user and group.
+    /// Returns the group that it counts for from now on, if there is one; `None` also if it was
+    /// already in a lane.
     pub fn join(
         &mut self,
         trackers: &mut Trackers,
@@ -84,15 +83,15 @@ impl Membership {
         lane.start(application, trackers);
     }
 
-    /// Counts the application among the running ones of its user and group: something is placed, or
-    /// a node is reserved.
+    /// Counts the application as running for its user and group: an ask of it is placed, or has
+    /// reserved a node.
     pub fn start(&mut self, application: &str, trackers: &mut Trackers) {
         self.joined().start(application, trackers);
     }
 
-    /// Ends a visit: charges the change of what the application holds, counts it as running or no
-    /// longer, and has it leave the lane if nothing remains. Returns whether it left. The visit needs
-    /// the number of a loosening if it [loosens](Self::loosens).
+    /// Ends a visit: charges the change of the application's usage, counts it as running or no
+    /// longer, and removes it from the lane if it has neither asks nor allocations. Returns whether
+    /// it was removed. The visit needs the number of a loosening if it [loosens](Self::loosens).
     pub fn end_visit(
         &mut self,
         (application, remains): (&str, Remains),
@@ -113,13 +112,13 @@ impl Membership {
         true
     }
 
-    /// Whether the end of a visit gives the user or the group more room, so that it needs the number
-    /// of a loosening.
+    /// Whether the end of a visit frees headroom of the user or the group, so that it needs the
+    /// number of a loosening.
     pub fn loosens(&self, remains: Remains, change: &Resources) -> bool {
         self.0.as_ref().is_some_and(|lane| lane.stops(remains) || change.has_negative())
     }
 
-    /// Reviews the lane after a reload of limits. Returns the group that the application counts for
+    /// Updates the lane after a reload of limits. Returns the group that the application counts for
     /// from now on, if it was chosen again.
     pub fn rejoin(
         &mut self,
@@ -153,35 +152,35 @@ impl JoinedLane {
         (Self { id, is_limited: trackers.is_limited(id), counts: false }, group)
     }
 
-    /// The number of the lane.
+    /// Returns the id of the lane.
     pub fn id(&self) -> LaneId {
         self.id
     }
 
-    /// The lane, if something limits the user or the group in it.
+    /// Returns the lane, if a limit of the user or the group applies in it.
     fn limited(&self) -> Option<LaneId> {
         self.is_limited.then_some(self.id)
     }
 
-    /// Whether the application counts among the running ones.
+    /// Whether the application counts as running.
     pub fn counts(&self) -> bool {
         self.counts
     }
 
-    /// Counts the application among the running ones, if it was not counted before.
+    /// Counts the application as running, if it was not counted before.
     fn start(&mut self, application: &str, trackers: &mut Trackers) {
         if !std::mem::replace(&mut self.counts, true) {
             trackers.start(self.id, application);
         }
     }
 
-    /// Whether the application is to be counted as running no longer. One that has started stays
-    /// counted while it has pending asks.
+    /// Whether the application counts as running and no longer should. An application that has
+    /// started keeps counting while it has pending asks.
     fn stops(&self, remains: Remains) -> bool {
         self.counts && !remains.holds && (!remains.waits || remains.is_starting)
     }
 
-    /// Ends a visit: charges the change of what the application holds, and counts it as running, or no
+    /// Ends a visit: charges the change of the application's usage, and counts it as running, or no
     /// longer. A reduction needs the number of its loosening, and so does an application that
     /// [stops](Self::stops).
     fn settle(

@@ -1,8 +1,8 @@
-//! Lanes: applications of one leaf to which the same limits of user and group apply.
+//! Lanes: each has the applications of one leaf to which the same limits of user and group apply.
 //!
-//! What is left is the same for all applications of a lane, so it is computed once per lane. A leaf
-//! may have thousands of applications of one user, and an offer would otherwise compute the same
-//! headroom for each of them.
+//! The headroom by user and group is the same for all applications of a lane, so it is computed
+//! once per lane. A leaf may have thousands of applications of one user, and an offer would
+//! otherwise compute the same headroom for each of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::numbers::ShownBy;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
-/// The asks and applications that the limits of a lane hold back.
+/// The asks and applications that the limits of a lane keep from being placed or started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeldBack {
-    /// The component-wise least amount of asks that wait for headroom.
+    /// The component-wise least amount of the asks that wait for headroom.
     pub short: Option<Resources>,
-    /// Applications wait to start.
+    /// Whether applications wait to start.
     pub starting: bool,
 }
 
@@ -29,23 +29,24 @@ pub(super) type LaneKey = (Arc<str>, Option<Arc<str>>, Arc<str>);
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) key: LaneKey,
-    /// The user's place for the leaf.
+    /// The entry of the user for the leaf.
     pub(super) user: PlaceId,
-    /// The group's place for the leaf.
+    /// The entry of the group for the leaf.
     pub(super) group: Option<PlaceId>,
-    /// The places on both paths to root that have a limit: only these are checked for a placement.
+    /// The entries on both paths to root that have a limit: a placement is checked against only
+    /// these.
     pub(super) limited: SmallVec<[PlaceId; 4]>,
-    /// The applications, and whether each counts as running.
+    /// The applications, each with whether it counts as running.
     pub(super) applications: BTreeMap<Arc<str>, bool>,
     pub(super) held_back: HeldBack,
-    /// The limits with which it shows what they hold back.
+    /// The numbered limits with which it shows its held-back asks to the queues above.
     pub(super) shown: ShownBy,
-    /// Its group is to be chosen again: the last reload took a limit away that its group was chosen
-    /// by, or limits groups where its applications count for none.
+    /// Whether the group of its applications is to be chosen again: the last reload removed a limit
+    /// of their group on the path, or limits another group while they count for none.
     pub(super) chooses_anew: bool,
 }
 
-/// The lanes of all leaves, by id and by what makes them.
+/// The lanes of all leaves, by id and by key.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     slots: Slots<LaneSlot, (LaneId, Lane)>,
@@ -58,7 +59,7 @@ impl Lanes {
         self.by_key.get(key).copied()
     }
 
-    /// A lane, if it was not closed.
+    /// Returns the lane, if it was not closed.
     pub(super) fn find_mut(&mut self, id: LaneId) -> Option<&mut Lane> {
         let there = self.slots.find_mut(id.slot)?;
         (there.0 == id).then_some(&mut there.1)
@@ -111,12 +112,13 @@ impl Lane {
         }
     }
 
-    /// The places of its leaf: of the user and, if any, of the group.
+    /// Returns the entries for its leaf: that of the user, and if it has a group, that of the
+    /// group.
     pub(super) fn ends(&self) -> impl Iterator<Item = PlaceId> + use<> {
         [Some(self.user), self.group].into_iter().flatten()
     }
 
-    /// An application counts as running from now on, or not any more.
+    /// Counts an application as running, or no longer.
     pub(super) fn run(&mut self, application: &str, is_running: bool) {
         let counts = self.applications.get_mut(application).expect("it is in its lane");
         debug_assert_ne!(*counts, is_running, "{application} starts or stops twice");
@@ -130,7 +132,7 @@ impl HeldBack {
         self.short.is_some() || self.starting
     }
 
-    /// Lowers this to the least of both.
+    /// Lowers this to the lower bound of both.
     pub(super) fn include(&mut self, other: &Self) {
         self.starting |= other.starting;
         match (&mut self.short, &other.short) {

@@ -6,26 +6,28 @@
 //! expensive than necessary.
 //!
 //! # Trackers
-//! Every tracked user and group has a tracker: a tree that mirrors the queues, in which each place
-//! counts the usage there and below, with the limit that applies there. Counting is never refused:
-//! limits are checked before something is placed, so that recovery can exceed them.
+//! Every tracked user and group has a tracker: a tree that mirrors the queues. Its entry for a
+//! queue (a *place* in the code) counts the usage in that queue and below, and has the limit that
+//! applies there. Counting is never refused: limits are checked before a placement, so that
+//! recovery can exceed them.
 //!
 //! # Lanes
-//! Applications of one leaf whose user and group are tracked at the same places are in one *lane*:
+//! Applications of one leaf whose user and group are counted in the same entries are in one *lane*:
 //! the headroom by user and group is the same for all of them. A leaf treats a limited lane as a
-//! queue between itself and its applications: asks that the lane's own headroom holds back are not
-//! seen from above, and a loosening of the lane is noted with its number ([`Trackers::loosened`]).
-//! What a lane holds back is noted here ([`Trackers::hold_back`]), and when a tracker is loosened,
-//! [`Trackers::take_reopened`] names the lanes to be checked again. Asks that wait for a limit
-//! shared by several lanes are seen from above all the same (`shared.rs`).
+//! queue between itself and its applications: asks that the lane's own headroom holds back are
+//! hidden from the queues above, and a loosening of the lane is recorded with its number
+//! ([`Trackers::loosened`]). The asks that a lane holds back are recorded here
+//! ([`Trackers::hold_back`]), and after a tracker was loosened, [`Trackers::take_reopened`] returns
+//! the lanes to be checked again. Asks that wait for a limit shared by several lanes are visible
+//! from above all the same (`shared.rs`).
 //!
 //! # Invariants
-//! * The usage of a place is the sum of what was charged to lanes at or below it, without zeros,
-//!   and its running count the number of applications that were started in them.
-//! * An application is in at most one lane, and a lane without applications is removed, with all
-//!   places that no limit names and no other lane needs.
-//! * A lane is reported as reopened exactly when what it holds back may continue since something
-//!   was loosened.
+//! * The usage of an entry is the sum of the charges to lanes at or below it, without zeros, and
+//!   its running count the number of applications that were started in them.
+//! * An application is in at most one lane. A lane without applications is removed, with all
+//!   entries that no limit names and no other lane needs.
+//! * A lane is reported as reopened exactly if an ask or application that it holds back may
+//!   continue because of a loosening since.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -2,14 +2,14 @@
 
 use super::ids::PlaceId;
 
-/// The number of limits that can have a number at a time.
+/// The most limits that can have a number at a time.
 pub(super) const MOST: usize = u64::BITS as usize;
 
 /// A set of limits, by their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedLimits(u64);
 
-/// The limits of users and groups that hold back asks of a lane, as far as they are seen from
+/// The numbered limits of users and groups with which a lane shows held-back asks to the queues
 /// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShownBy {
@@ -40,7 +40,7 @@ impl SharedLimits {
         Self(1 << number)
     }
 
-    /// Adds those of another set.
+    /// Adds the numbers of another set.
     pub fn include(&mut self, other: Self) {
         self.0 |= other.0;
     }
@@ -59,7 +59,8 @@ impl ShownBy {
 }
 
 impl Numbers {
-    /// Gives a number to a limit that this many lanes count for.
+    /// Gives a number to a limit that counts `n_lanes` lanes. `None` if too few numbers are free
+    /// for it.
     pub(super) fn give(&mut self, place: PlaceId, n_lanes: u32) -> Option<u8> {
         let n_given = self.given.iter().flatten().count();
         if n_given == MOST || (n_lanes as usize) < n_given + 2 {
@@ -79,8 +80,8 @@ impl Numbers {
         }
     }
 
-    /// Notes that one lane shows it no longer. If it was the last one the number is free again;
-    /// returns the limit that had it.
+    /// Records that one lane no longer shows the number. If it was the last such lane, the number
+    /// is free again; returns the limit that had it.
     pub(super) fn hide(&mut self, number: usize) -> Option<PlaceId> {
         let numbered = self.given.get_mut(number)?;
         numbered.as_mut()?.n_shown -= 1;

@@ -1,12 +1,14 @@
-//! The trackers: for each user and group a tree of places that mirrors the queues.
+//! The trackers: for each user and group a tree that mirrors the queues, with an entry (place) for
+//! each.
 //!
 //! A limit on a queue counts the usage below it, too. So usage is kept at every level of the path:
-//! reading each level gives what is left, and otherwise a whole subtree would have to be summed up.
+//! the headroom follows from reading each level, and no subtree has to be summed up.
 //!
 //! # Invariants
-//! * A place exists as long as a limit names its owner there, a lane ends there, or a place below
-//!   it exists. The paths of a tracker's places are its queues' paths, each below the one above.
-//! * Usage and running count are zero at a place where no lane ends, nor below it.
+//! * An entry exists as long as a limit names its owner for the queue, a lane ends there, or an
+//!   entry below it exists. The paths of a tracker's entries are the paths of their queues, each
+//!   below its parent.
+//! * Usage and running count are zero at an entry if no lane ends there or below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -20,7 +22,7 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
-/// The place of a user or group for one queue: its usage and limit there.
+/// The entry of a user or group for one queue: its usage and limit there.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) subject: Subject,
@@ -28,49 +30,49 @@ pub(super) struct Place {
     pub(super) above: Option<PlaceId>,
     pub(super) below: BTreeMap<Arc<str>, PlaceId>,
     pub(super) usage: Resources,
-    /// Applications that count as running.
+    /// The number of applications that count as running.
     pub(super) running: u64,
     pub(super) limit: Option<Arc<Limit>>,
-    /// The number of the last step that gave more room under the limit here.
+    /// The number of the last step that freed headroom under the limit here.
     pub(super) loosened: Loosening,
     /// The number of lanes that end here or below.
     pub(super) n_lanes: u32,
-    /// The number of its limit, if it has one ([`super::shared`]).
+    /// The number of its limit, if it has one; see [`super::shared`].
     pub(super) number: Option<u8>,
     /// Lanes that end here.
     pub(super) lanes: BTreeSet<LaneId>,
-    /// The lanes that end here and hold something back.
+    /// The lanes that end here and hold asks or applications back.
     pub(super) waiting: BTreeSet<LaneId>,
-    /// A lower bound of everything that lanes ending here or below hold back.
+    /// A lower bound of all that lanes ending here or below hold back.
     pub(super) bound: HeldBack,
-    /// Whether the place is among [`Forest::marked`].
+    /// Whether the entry is among [`Forest::marked`].
     is_marked: bool,
 }
 
-/// The trees of places of all users and groups.
+/// The trees of all users and groups.
 #[derive(Debug, Default)]
 pub(super) struct Forest {
     roots: BTreeMap<Subject, PlaceId>,
     places: Slots<PlaceId, Place>,
-    /// Places whose lanes may continue since their last check.
+    /// Entries whose lanes may continue since their last check.
     marked: Vec<PlaceId>,
 }
 
 impl Place {
-    /// Whether one more application may run, as far as this place goes.
+    /// Whether the limit here lets one more application run.
     pub(super) fn may_start(&self) -> bool {
         let most = self.limit.as_ref().map_or(0, |limit| limit.applications);
         most == 0 || self.running < most
     }
 
-    /// Whether the limit here leaves this amount.
+    /// Whether the limit here leaves at least this amount.
     pub(super) fn allows(&self, amount: &Resources) -> bool {
         let max = self.limit.as_ref().and_then(|limit| limit.resources.as_ref());
         max.is_none_or(|max| max.less(&self.usage).allows(amount))
     }
 
-    /// Whether any of what is held back here and below may continue, as far as this place is
-    /// concerned.
+    /// Whether the limit here may let any of the asks and applications continue that are held back
+    /// here and below.
     pub(super) fn may_let_on(&self) -> bool {
         let HeldBack { short, starting } = &self.bound;
         short.as_ref().is_some_and(|least| self.allows(least)) || (*starting && self.may_start())
@@ -90,12 +92,13 @@ impl Forest {
         self.places.find(id).is_some()
     }
 
-    /// The first place of each tracker: users by name, then groups by name.
+    /// Returns the top entry of each tracker: users by name, then groups by name.
     pub(super) fn roots(&self) -> impl Iterator<Item = (&Subject, PlaceId)> {
         self.roots.iter().map(|(subject, root)| (subject, *root))
     }
 
-    /// Returns the roots behind this one, whether it exists or not; see [`Self::roots`].
+    /// Returns the top entries after the one of this subject, which need not exist; see
+    /// [`Self::roots`].
     pub(super) fn roots_behind<'a>(
         &'a self,
         subject: &Subject,
@@ -108,12 +111,12 @@ impl Forest {
         self.roots.get(subject).copied()
     }
 
-    /// A place and those above it.
+    /// Returns an entry and all above it.
     pub(super) fn chain(&self, from: PlaceId) -> impl Iterator<Item = PlaceId> {
         std::iter::successors(Some(from), |id| self.get(*id).above)
     }
 
-    /// Returns all places, tracker by tracker, each before those below it.
+    /// Returns all entries, tracker by tracker, each before the entries below it.
     pub(super) fn in_order(&self) -> Vec<PlaceId> {
         let mut order = Vec::new();
         for (_, root) in self.roots() {
@@ -126,7 +129,7 @@ impl Forest {
         order
     }
 
-    /// Changes a place and all above it.
+    /// Changes an entry and all above it.
     pub(super) fn change(&mut self, from: PlaceId, mut change: impl FnMut(&mut Place)) {
         let mut at = Some(from);
         while let Some(id) = at {
@@ -136,8 +139,8 @@ impl Forest {
         }
     }
 
-    /// Changes a place and all above it, with more room. Marks the highest limited place on the
-    /// way, so that lanes waiting below are checked.
+    /// Changes an entry and all above it so that headroom is freed. Marks the highest limited entry
+    /// on the way, so that lanes waiting below it are checked.
     pub(super) fn loosen(
         &mut self,
         from: PlaceId,
@@ -160,19 +163,19 @@ impl Forest {
         }
     }
 
-    /// Marks a place, so that lanes waiting there and below are checked.
+    /// Marks an entry, so that lanes waiting there and below are checked.
     pub(super) fn mark(&mut self, id: PlaceId) {
         if !std::mem::replace(&mut self.get_mut(id).is_marked, true) {
             self.marked.push(id);
         }
     }
 
-    /// Takes a marked place and clears its mark.
+    /// Returns a marked entry and clears its mark.
     pub(super) fn take_marked(&mut self) -> Option<PlaceId> {
         loop {
             let id = self.marked.pop()?;
-            // A place may have been removed since it was marked, and its number may be free or
-            // another's now.
+            // An entry may have been removed since it was marked; its slot may be free or have
+            // another entry now.
             if self.is_there(id) {
                 self.get_mut(id).is_marked = false;
                 return Some(id);
@@ -180,8 +183,8 @@ impl Forest {
         }
     }
 
-    /// Returns the place of a user or group for a path. Adds it if it is missing, with all above
-    /// it.
+    /// Returns the entry of a user or group for a path. Adds it, and missing ones above it, if
+    /// there is none.
     pub(super) fn place(&mut self, subject: &Subject, path: &str, tables: &Tables) -> PlaceId {
         let mut paths: Vec<&str> = upward(path).collect();
         let top = paths.pop().expect("a path is one of its own");
@@ -230,7 +233,7 @@ impl Forest {
         id
     }
 
-    /// Removes a place that is not needed, and then each one above it that is not needed any more.
+    /// Removes an entry that is not needed, and then each one above it that is not needed any more.
     pub(super) fn sweep(&mut self, id: PlaceId, tables: &Tables) {
         let mut at = Some(id);
         while let Some(id) = at {

@@ -3,9 +3,9 @@
 //! # What changes
 //! Limits change at once and everywhere; usage never changes. An application that counts for a
 //! group keeps it, because a new choice with every reload would move the usage of running work
-//! between groups. Its group is chosen again only if a limit was taken away that the group had on
-//! the path of its leaf. An application that counts for no group chooses one when a limit names one
-//! of its own there, as a new application would: otherwise its usage would not count under the new
+//! between groups. Its group is chosen again only if a limit was removed that the group had on the
+//! path of its leaf. An application that counts for no group chooses one if another group gets a
+//! limit there, as a new application would: otherwise its usage would not count under the new
 //! limit. In both cases the usage of the application moves with it.
 //!
 //! The rule for people is in `docs/limits.md#other-limits-while-applications-run`.
@@ -25,22 +25,22 @@ use crate::values::resources::Resources;
 /// The effects of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Leaves with a lane that other limits apply to, or whose applications choose their group
-    /// again: [`Trackers::rejoin`] has to be called for each application there.
+    /// Leaves that have a lane whose limits changed, or whose applications choose their group
+    /// again: [`Trackers::rejoin`] has to be called for each application of them.
     pub leaves: BTreeSet<Arc<str>>,
     /// Every limit of a tracked user or group, and every removed one: users by name, then groups by
-    /// name, each from root on, queues by path. Each is reported as an event.
+    /// name, each from root down, queues by path. Each is reported as an event.
     pub events: Vec<LimitEvent>,
 }
 
-/// A user or group has a limit on a queue, or has none there any more.
+/// A limit that a user or group has on a queue, or no longer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitEvent {
     /// The user or group.
     pub subject: Subject,
     /// The path of the queue.
     pub path: Arc<str>,
-    /// Whether there is a limit, changed or as before.
+    /// Whether there is a limit, changed or not.
     pub is_set: bool,
 }
 
@@ -48,9 +48,9 @@ pub struct LimitEvent {
 #[derive(Debug)]
 pub struct Regrouping {
     tables: Arc<Tables>,
-    /// The limits of groups that go, each with the path of its queue.
+    /// The limits of groups that are removed, each with the path of its queue.
     gone: BTreeSet<(Arc<str>, Arc<str>)>,
-    /// The queues on which another group is limited.
+    /// The queues on which a further group is limited.
     gained: BTreeSet<Arc<str>>,
 }
 
@@ -69,8 +69,8 @@ impl Regrouping {
         Self { tables: Arc::clone(new), gone, gained }
     }
 
-    /// Whether applications of the lane are concerned. Those that count for no group had none to
-    /// choose from so far.
+    /// Whether applications of the lane choose their group again. Applications that count for no
+    /// group had no limited group to choose before.
     fn concerns(&self, lane: &Lane) -> bool {
         let (_, group, leaf) = &lane.key;
         match group {
@@ -82,14 +82,14 @@ impl Regrouping {
         }
     }
 
-    /// The leaves of all lanes that are concerned.
+    /// Returns the leaves of all lanes whose applications choose their group again.
     pub fn leaves(&self, trackers: &Trackers) -> BTreeSet<Arc<str>> {
         let lanes = trackers.lanes.ids().into_iter().map(|id| trackers.lanes.get(id));
         lanes.filter(|lane| self.concerns(lane)).map(|lane| Arc::clone(&lane.key.2)).collect()
     }
 
-    /// The group that an application of the lane counts for now, and the one that it would count
-    /// for; `None` where that is the same.
+    /// Returns the group that an application of the lane counts for now, and the one that it would
+    /// count for; `None` if both are the same.
     pub fn moves(&self, trackers: &Trackers, lane: LaneId, groups: &[String]) -> Option<Moves> {
         let lane = trackers.lanes.get(lane);
         let (_, from, leaf) = &lane.key;
@@ -98,12 +98,12 @@ impl Regrouping {
     }
 }
 
-/// A move from one group, or none, to another one.
+/// A move from one group, or none, to another group, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moves {
-    /// The group so far.
+    /// The group before the move.
     pub from: Option<Arc<str>>,
-    /// The group from then on.
+    /// The group after the move.
     pub to: Option<Arc<str>>,
 }
 
@@ -113,8 +113,8 @@ impl Trackers {
         Regrouping::of(&self.tables, tables)
     }
 
-    /// Puts other limits in force; `loosening` is the number of the step. `None` where they are the
-    /// same, which costs one comparison.
+    /// Puts other limits in force; `loosening` is the number of the step. `None` if the limits are
+    /// the same, which costs one comparison.
     pub fn reload(&mut self, tables: &Arc<Tables>, loosening: Loosening) -> Option<Reloaded> {
         if self.tables == *tables {
             return None;
@@ -131,7 +131,7 @@ impl Trackers {
     }
 
     /// Returns every limit of a tracked user or group: users by name, then groups by name, each
-    /// from root on, queues by path.
+    /// from root down, queues by path.
     pub fn limits(&self) -> Vec<LimitEvent> {
         let places = self.forest.in_order().into_iter().map(|id| self.forest.get(id));
         let limited = places.filter(|place| place.limit.is_some());
@@ -142,8 +142,9 @@ impl Trackers {
         limited.map(event).collect()
     }
 
-    /// Removes the trackers that are neither named any more nor in use, and gives all others their
-    /// limits. Returns the events to be reported, and the places whose limit changed.
+    /// Removes the entries that no limit names any more and that are not in use, and updates the
+    /// limits of all others. Returns the events to be reported, and the entries whose limit
+    /// changed.
     fn apply_limits(&mut self) -> (Vec<LimitEvent>, BTreeSet<PlaceId>) {
         let mut places = Vec::new();
         for id in self.forest.in_order() {
@@ -172,8 +173,8 @@ impl Trackers {
         (events, changed)
     }
 
-    /// Notes which places limit each lane, and whether its applications choose their group again.
-    /// Returns the leaves with a lane for which either changed.
+    /// Records which entries limit each lane, and whether its applications choose their group
+    /// again. Returns the leaves with a lane for which either changed.
     fn move_lanes(
         &mut self,
         regrouping: &Regrouping,
@@ -196,12 +197,11 @@ impl Trackers {
     }
 
     /// Moves an application of [`Reloaded::leaves`] with its usage; to be called once for each.
-    /// `None` leaves it where it is. Otherwise its group was chosen again, exactly its own usage
-    /// moved from the old group to the new one, and it is in another lane.
-    /// the old group to the new one, and it is in another lane.
+    /// `None` if it stays in its lane. Otherwise its group was chosen again: its own usage moved
+    /// from the old group to the new one, and it is in another lane.
     ///
-    /// A new limit does not move it from one group to another, even if it is closer to the leaf
-    /// than the one its group was chosen by.
+    /// A new limit does not move it from one group to another, even if that limit is closer to the
+    /// leaf than the one by which its group was chosen.
     pub fn rejoin(
         &mut self,
         lane: LaneId,
@@ -217,7 +217,8 @@ impl Trackers {
         if self.tables.select_group(&leaf, groups) == before {
             return None;
         }
-        // Taken off before it is added: the sum of both might be more than can be counted.
+        // The usage is subtracted before it is added: the sum of both might be more than can be
+        // counted.
         let is_running = slot.applications[application];
         let step = self.loosened;
         self.charge(lane, &Resources::new().minus(used), step);

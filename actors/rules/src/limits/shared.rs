@@ -1,30 +1,31 @@
-//! Shared limits: limits of users and groups that several lanes wait for. Asks that wait for one of
-//! them are seen by the queues above.
+//! Shared limits: limits of users and groups for which several lanes wait. Asks that wait for one
+//! of them are visible to the queues above.
 //!
 //! # Why
-//! A lane that its own limits hold back is hidden from the queues above, and notified when it may
-//! continue. If a thousand leaves wait for one limit, a release of room for one of them would
-//! notify all, and each would get an offer only to find that another one was first. So a limit that
-//! several lanes count for gets a number, and asks that wait for it stay visible with that number
-//! ([`Limited`](crate::waiting::Limited), [`LimitedStarts`](crate::waiting::LimitedStarts)): an
-//! offer asks the limit itself, finds the first that may continue in the order of the queues, and
-//! skips all others once the room is used again.
+//! A lane whose asks its own limits hold back is hidden from the queues above, and its leaf is
+//! notified when it may continue. If a thousand leaves waited for one limit, a release that frees
+//! room for one of them would notify all, and each would get an offer, too late in all cases except
+//! one. So a limit that several lanes count for gets a number, and asks that wait for it stay
+//! visible with that number ([`Limited`](crate::waiting::Limited),
+//! [`LimitedStarts`](crate::waiting::LimitedStarts)). An offer checks the limit itself, finds the
+//! first ask that may continue in the order of the queues, and skips all others once the room is
+//! used again.
 //!
 //! # Which limits
-//! There are [`MOST`] numbers, so that a set of them is one word. A limit gets one when it holds
-//! something back, the sooner the more lanes count for it: with `n` lanes, while fewer than `n - 1`
-//! numbers are given. So small limits cannot take the numbers from large ones. Lanes of a limit
-//! without a number are notified as before ([`super::waiting`]).
+//! There are [`MOST`] numbers, so that a set of them is one word. A limit may get one when it holds
+//! back an ask: if `n` lanes count for it, while fewer than `n - 1` numbers are in use. So limits
+//! of few lanes cannot take the numbers from limits of many. Lanes of a limit without a number are
+//! notified instead ([`super::waiting`]).
 //!
-//! A limit has its number for as long as a lane shows asks with it. So 64 limits that many wait for
-//! at the same time have them all; lanes that wait for one more are notified as before.
+//! A limit keeps its number as long as a lane shows asks with it. So if many lanes wait for more
+//! than 64 limits at the same time, 64 have a number, and lanes of the others are notified instead.
 //!
 //! # Invariants
 //! * A number is free again when no lane shows it any more. Queues above may still show it until
 //!   the step ends. That is harmless: no lane below uses it.
 //! * A lane shows at most one number of a limit on amounts, which holds back the least amount that
-//!   waits there, and one of a limit on running applications; otherwise it reports to the trackers
-//!   what it holds back.
+//!   waits in the lane, and at most one of a limit on running applications. For what it does not
+//!   show so, it reports to the trackers what it holds back.
 
 use super::ids::{LaneId, PlaceId};
 use super::numbers::{SharedLimits, ShownBy};
@@ -34,19 +35,19 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
 impl Trackers {
-    /// Returns a numbered limit that does not hold this amount for this lane now. It gets its
-    /// number here.
+    /// Returns a numbered limit that does not leave this amount to the lane now. A limit may get
+    /// its number here.
     pub fn shared_limit(&mut self, lane: LaneId, least: &Resources) -> Option<SharedLimits> {
         self.numbered(lane, |place| !place.allows(least))
     }
 
-    /// A numbered limit by which no more applications of this lane may run now. It gets its number
-    /// here.
+    /// Returns a numbered limit that lets no more applications of this lane start now. A limit may
+    /// get its number here.
     pub fn shared_limit_of_starts(&mut self, lane: LaneId) -> Option<SharedLimits> {
         self.numbered(lane, |place| !place.may_start())
     }
 
-    /// The first limit of a lane that holds something back and has a number, or gets one.
+    /// Returns the first limit of a lane that holds back asks and has a number, or gets one.
     fn numbered(
         &mut self,
         lane: LaneId,
@@ -65,8 +66,8 @@ impl Trackers {
         })
     }
 
-    /// Notes the limits with which a lane shows its waiting asks. A number that none shows any more
-    /// is free. Does nothing for a lane that was closed.
+    /// Records the limits with which a lane shows its waiting asks. A number that no lane shows any
+    /// more is free. Does nothing for a lane that was closed.
     pub fn show(&mut self, lane: LaneId, shown: ShownBy) {
         let Some(slot) = self.lanes.find_mut(lane) else { return };
         let before = std::mem::replace(&mut slot.shown, shown);
@@ -80,8 +81,8 @@ impl Trackers {
         }
     }
 
-    /// Whether one of these limits holds this amount, and was loosened after `tried`: the limit
-    /// itself, or a queue on the path, whose last loosening is `loosening`.
+    /// Whether one of these limits leaves this amount, and there was a loosening after `tried`: of
+    /// the limit itself, of all limits by a reload, or of a queue on the path (`loosening`).
     pub fn let_on(
         &self,
         by: SharedLimits,
@@ -92,8 +93,8 @@ impl Trackers {
         self.any_loosened(by, loosening, tried, |place| place.allows(least))
     }
 
-    /// Whether one of these limits lets one more application run, and was loosened after `tried`, as
-    /// in [`Self::let_on`].
+    /// Whether one of these limits lets one more application run, and there was a loosening after
+    /// `tried`, as for [`Self::let_on`].
     pub fn let_start(&self, by: SharedLimits, loosening: Loosening, tried: Loosening) -> bool {
         self.any_loosened(by, loosening, tried, Place::may_start)
     }
@@ -112,7 +113,7 @@ impl Trackers {
         })
     }
 
-    /// Counts one lane more or less for these places and those above them.
+    /// Counts one lane more or less at this entry and at all above it.
     pub(super) fn count_lane(&mut self, end: PlaceId, is_more: bool) {
         self.forest.change(end, |place: &mut Place| {
             if is_more {
@@ -153,8 +154,8 @@ mod tests {
         assert_eq!(numbers.give(place, 1_000), None, "there are no more");
     }
 
-    /// Builds a lane in each of `n_leaves` leaves for an application of this group, which has used
-    /// up its limit.
+    /// Adds an application of this group to each of `n_leaves` leaves, in a lane of its own. The
+    /// usage has reached the limit of the group.
     fn lanes_of(trackers: &mut Trackers, group: usize, n_leaves: usize) -> Vec<LaneId> {
         let user: Arc<str> = Arc::from("ann");
         let groups = [format!("g{group}")];

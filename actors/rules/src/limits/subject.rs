@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Subject {
     /// A user, by name.
     User(Arc<str>),
-    /// A group, by name, or `*`: all who count for no named group, together.
+    /// A group, by name, or `*`: all applications that count for no named group, together.
     Group(Arc<str>),
 }
 

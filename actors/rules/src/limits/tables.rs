@@ -1,9 +1,9 @@
-//! The configured limits, by queue, and there by user and group.
+//! The configured limits: by queue, and for each queue by user and group.
 //!
 //! # Named and wildcard
-//! A user who is named on a queue has that limit there, and no other: it counts even where the
+//! A user who is named on a queue has the named limit there, and no other: it applies even if the
 //! wildcard would allow less. The wildcard among the groups is a group like the named ones, shared
-//! by everybody who counts for it.
+//! by all applications that count for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,12 @@ const WILDCARD: &str = "*";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) resources: Option<Limits>,
-    /// The number of applications that may run; 0 is unlimited.
+    /// The number of applications that may run at a time; 0 is unlimited.
     pub(super) applications: u64,
 }
 
-/// The limits of all queues, in the form in which they are looked up. Queues without any are not
-/// here. To make one takes time in proportion to the number of names, so a reload makes it before
-/// its step begins.
+/// The limits of all queues, by path; queues without limits are not in it. Building it takes time
+/// in proportion to the number of names, so a reload builds it before its step begins.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     by_path: BTreeMap<Arc<str>, QueueLimits>,
@@ -36,12 +35,13 @@ pub struct Tables {
 struct QueueLimits {
     users: BTreeMap<Arc<str>, Arc<Limit>>,
     any_user: Option<Arc<Limit>>,
-    /// Each with its position in the order in which they were written, the wildcard last.
+    /// The groups, each with its index in the order in which they were written; the wildcard is
+    /// last.
     groups: BTreeMap<Arc<str>, (usize, Arc<Limit>)>,
 }
 
 impl Tables {
-    /// The tables of a queue tree.
+    /// Builds the tables of a queue tree.
     pub fn of(root: &QueueConfig) -> Self {
         let mut tables = Self::default();
         tables.add(root);
@@ -61,8 +61,8 @@ impl Tables {
         }
     }
 
-    /// Every user and group that a limit names, with the path of the queue; the wildcard counts as
-    /// a group.
+    /// Returns every user and group that a limit names, with the path of the queue. The wildcard
+    /// among groups is included.
     pub(super) fn named(&self) -> impl Iterator<Item = (&Arc<str>, Subject)> {
         self.by_path.iter().flat_map(|(path, limits)| {
             let users = limits.users.keys().map(|user| Subject::User(Arc::clone(user)));
@@ -80,8 +80,8 @@ impl Tables {
         }
     }
 
-    /// Whether a limit on the queue at `path` names the user or group, so that its tracker stays
-    /// while nothing is used.
+    /// Whether a limit on the queue at `path` names the user or group; then the entry of its
+    /// tracker exists even without usage.
     pub(super) fn names(&self, path: &str, subject: &Subject) -> bool {
         self.by_path.get(path).is_some_and(|limits| match subject {
             Subject::User(user) => limits.users.contains_key(user),
@@ -89,9 +89,9 @@ impl Tables {
         })
     }
 
-    /// Returns the group that an application of a user with these groups counts for: in the deepest
-    /// queue that has a limit for any of them the one that was written first, the wildcard after
-    /// all that are named there.
+    /// Returns the group that an application of a user with these groups counts for. The deepest
+    /// queue with a limit for any of them decides: it is the first one written there, and the
+    /// wildcard comes after all named ones.
     pub(super) fn select_group(&self, leaf: &str, groups: &[String]) -> Option<Arc<str>> {
         if groups.is_empty() {
             return None;
@@ -108,7 +108,7 @@ impl Tables {
 
 impl QueueLimits {
     fn add(&mut self, config: &LimitConfig) {
-        // Zeros alone limit nothing, unlike one zero among others.
+        // Zeros alone limit nothing; one zero among other quantities does.
         let is_limit = |limits: &&Limits| limits.entries().any(|(_, limit)| limit != 0);
         let limit = Arc::new(Limit {
             resources: config.max_resources.as_ref().filter(is_limit).cloned(),
@@ -129,7 +129,7 @@ impl QueueLimits {
     }
 }
 
-/// A path and those of all queues above, the longest first.
+/// Returns a path and the paths of all queues above it, the longest first.
 pub(super) fn upward(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.rsplit_once('.').map(|(above, _)| above))
 }

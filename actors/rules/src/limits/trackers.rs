@@ -19,7 +19,7 @@ pub struct Trackers {
     pub(super) forest: Forest,
     pub(super) lanes: Lanes,
     pub(super) numbers: Numbers,
-    /// The step of the last reload that changed limits.
+    /// The number of the last reload that changed limits.
     pub(super) loosened: Loosening,
 }
 
@@ -28,19 +28,20 @@ pub struct Trackers {
 pub struct Joined {
     /// The lane of the application.
     pub lane: LaneId,
-    /// The group it counts for.
+    /// The group that it counts for.
     pub group: Option<Arc<str>>,
 }
 
 impl Trackers {
-    /// Builds trackers for a queue tree, at first of every user and group that a limit names.
+    /// Builds trackers for a queue tree, first with every user and group that a limit names.
     pub fn new(root: &QueueConfig) -> Self {
         let mut trackers = Self::default();
         trackers.reload(&Arc::new(Tables::of(root)), Loosening::NONE);
         trackers
     }
 
-    /// Has an application of a user join the lane of its leaf; the group it counts for is chosen.
+    /// Adds an application of a user to a lane of its leaf, and chooses the group that it counts
+    /// for.
     pub fn join(
         &mut self,
         user: &Arc<str>,
@@ -57,8 +58,9 @@ impl Trackers {
         Joined { lane, group }
     }
 
-    /// Returns the first limit, from the leaf up, the user's before the group's, that could never
-    /// hold this amount for an application of this user, as configured, whatever its usage.
+    /// Returns the first limit whose maximum is smaller than this amount, so that it could never
+    /// admit it for an application of this user, whatever the usage. Searches from the leaf up, the
+    /// user before the group.
     pub fn never_holds(
         &self,
         user: &Arc<str>,
@@ -77,7 +79,8 @@ impl Trackers {
         })
     }
 
-    /// Removes the application from its lane. Its usage was discharged and it was stopped before.
+    /// Removes the application from its lane. The caller subtracted its usage and stopped it
+    /// before.
     pub fn leave(&mut self, lane: LaneId, application: &str) {
         let applications = &mut self.lanes.get_mut(lane).applications;
         let was_running = applications.remove(application);
@@ -87,20 +90,21 @@ impl Trackers {
         }
     }
 
-    /// Whether anything limits the lane; if nothing does, it need not be checked. The answer
+    /// Whether a limit applies to the lane; if none does, it need not be checked. The answer
     /// changes only with a reload that changes limits.
     pub fn is_limited(&self, lane: LaneId) -> bool {
         !self.lanes.get(lane).limited.is_empty()
     }
 
-    /// The headroom that the limits of user and group leave; negative where they are exceeded.
+    /// Returns the headroom under the limits of user and group; negative in amounts that exceed
+    /// them.
     pub fn headroom(&self, lane: LaneId) -> Limits {
         let mut headroom = Limits::unlimited();
         self.narrow(lane, &mut headroom);
         headroom
     }
 
-    /// Narrows a headroom by what user and group leave.
+    /// Narrows a headroom by the limits of user and group.
     pub fn narrow(&self, lane: LaneId, headroom: &mut Limits) {
         for place in self.limited(lane) {
             if let Some(max) = place.limit.as_ref().and_then(|limit| limit.resources.as_ref()) {
@@ -109,8 +113,8 @@ impl Trackers {
         }
     }
 
-    /// The headroom of each limit of the lane; the least of them is [`Self::headroom`]. Lanes may
-    /// share a limit.
+    /// Returns the headroom of each limit of the lane; the least of them is [`Self::headroom`].
+    /// Lanes may share a limit.
     pub fn rooms(&self, lane: LaneId) -> impl Iterator<Item = (LimitId, Limits)> {
         self.lanes.get(lane).limited.iter().filter_map(|id| {
             let place = self.forest.get(*id);
@@ -119,20 +123,20 @@ impl Trackers {
         })
     }
 
-    /// Whether one more application of the lane may run. One that counts as running already
-    /// may, whatever this says.
+    /// Whether one more application of the lane may start. An application that counts as running
+    /// already may run, whatever the answer.
     pub fn may_start(&self, lane: LaneId) -> bool {
         self.limited(lane).all(Place::may_start)
     }
 
-    /// The number of the last loosening of a limit on the lane's path, or of the last reload that
-    /// changed any.
+    /// Returns the number of the last loosening of a limit on the lane's path, or of the last
+    /// reload that changed limits, if that is later.
     pub fn loosened(&self, lane: LaneId) -> Loosening {
         self.limited(lane).map(|place| place.loosened).fold(self.loosened, Loosening::max)
     }
 
     /// Charges a change of usage, which may be negative. `loosening` is the number of the step if
-    /// it gives something back, else 0.
+    /// it frees an amount, else [`Loosening::NONE`].
     pub fn charge(&mut self, lane: LaneId, change: &Resources, loosening: Loosening) {
         let add = |place: &mut Place| {
             place.usage.add(change);
@@ -148,7 +152,7 @@ impl Trackers {
         }
     }
 
-    /// Counts the application as running, because it holds something from now on.
+    /// Counts the application as running, from its first usage on.
     pub fn start(&mut self, lane: LaneId, application: &str) {
         let slot = self.lanes.get_mut(lane);
         slot.run(application, true);
@@ -157,7 +161,7 @@ impl Trackers {
         }
     }
 
-    /// The application does not count as running any more.
+    /// Counts the application as running no longer.
     pub fn stop(&mut self, lane: LaneId, application: &str, loosening: Loosening) {
         let slot = self.lanes.get_mut(lane);
         slot.run(application, false);
@@ -192,7 +196,7 @@ impl Trackers {
         }
     }
 
-    /// Finds the places that limit a lane.
+    /// Records the entries that limit a lane.
     pub(super) fn note_limited(&mut self, id: LaneId) {
         let lane = self.lanes.get(id);
         let places = lane.ends().flat_map(|end| self.forest.chain(end));
@@ -200,7 +204,7 @@ impl Trackers {
         self.lanes.get_mut(id).limited = limited;
     }
 
-    /// The places of user and group that limit a lane.
+    /// Returns the entries of user and group that limit a lane.
     pub(super) fn limited(&self, lane: LaneId) -> impl Iterator<Item = &Place> {
         self.lanes.get(lane).limited.iter().map(|place| self.forest.get(*place))
     }

@@ -1,7 +1,7 @@
-//! Copies of what the trackers count, for REST and for the audit.
+//! Copies of the counts of the trackers, for REST and for the audit.
 //!
-//! Both get copies in an order of their own, since a place knows only its neighbours and its number
-//! has no meaning outside.
+//! Both get copies in an order that suits them, since an entry of a tracker knows only its
+//! neighbours, and its number has no meaning elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,64 +11,64 @@ use super::subject::Subject;
 use super::trackers::Trackers;
 use crate::values::resources::{Limits, Resources};
 
-/// A user who is tracked.
+/// The usage of one tracked user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserUsage {
     /// The user's name.
     pub name: Arc<str>,
-    /// The group of each application that counts for one.
+    /// The group of each application that counts for a group, by application.
     pub groups: BTreeMap<Arc<str>, Arc<str>>,
-    /// The usage by queue, from root on.
+    /// The usage by queue, from root down.
     pub queues: PlaceUsage,
 }
 
-/// A group that is tracked.
+/// The usage of one tracked group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupUsage {
     /// The group's name, or `*`.
     pub name: Arc<str>,
     /// The applications that count for it, by id.
     pub applications: Vec<Arc<str>>,
-    /// The usage by queue, from root on.
+    /// The usage by queue, from root down.
     pub queues: PlaceUsage,
 }
 
-/// The usage of a user or group of one queue.
+/// The usage of a user or group in one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceUsage {
     /// The path of the queue.
     pub path: Arc<str>,
-    /// The usage here and below.
+    /// The usage in the queue and below.
     pub usage: Resources,
-    /// The applications that hold something here or below, by id.
+    /// The applications that run in the queue or below, by id.
     pub running: Vec<Arc<str>>,
-    /// The limit of amounts here.
+    /// The limit on amounts in this queue.
     pub max_resources: Option<Limits>,
-    /// The number of applications that may run here and below; 0 is unlimited.
+    /// The number of applications that may run in the queue and below; 0 is unlimited.
     pub max_applications: u64,
     /// The queues below in which the user or group is tracked, by path.
     pub children: Vec<PlaceUsage>,
 }
 
-/// A limit of a user or a group on a queue, with what counts against it.
+/// A limit of a user or a group on a queue, with the usage that counts against it.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitUse<'a> {
     /// The user or group.
     pub subject: &'a Subject,
     /// The path of the queue that the limit is set on.
     pub path: &'a Arc<str>,
-    /// The limit of amounts.
+    /// The limit on amounts.
     pub max: Option<&'a Limits>,
-    /// The usage there and below.
+    /// The usage in the queue and below.
     pub usage: &'a Resources,
-    /// The number of applications that run there and below.
+    /// The number of applications that run in the queue and below.
     pub running: u64,
     /// The most running applications; 0 is unlimited.
     pub most_running: u64,
 }
 
 impl Trackers {
-    /// Every limit that applies to a lane, for people.
+    /// Returns every limit that applies to a lane, for people.
     pub fn limits_of(&self, lane: LaneId) -> impl Iterator<Item = LimitUse<'_>> {
         self.limited(lane).map(|place| {
             let limit = place.limit.as_deref();
@@ -99,8 +99,8 @@ impl Trackers {
         })
     }
 
-    /// Returns the tracked users behind this name, by name; with an empty one, all of them. No user
-    /// before it is read.
+    /// Returns the tracked users after this name, by name; after an empty name, all of them. Users
+    /// before it are not read.
     pub fn users_behind<'a>(&'a self, name: &str) -> impl Iterator<Item = UserUsage> + use<'a> {
         let behind = self.forest.roots_behind(&Subject::User(Arc::from(name)));
         behind.map_while(|(subject, root)| match subject {
@@ -109,7 +109,7 @@ impl Trackers {
         })
     }
 
-    /// The groups behind this name that are tracked, by name. As [`Self::users_behind`].
+    /// Returns the tracked groups after this name, by name, as [`Self::users_behind`] does.
     pub fn groups_behind<'a>(&'a self, name: &str) -> impl Iterator<Item = GroupUsage> + use<'a> {
         let behind = self.forest.roots_behind(&Subject::Group(Arc::from(name)));
         behind.map_while(|(subject, root)| match subject {
@@ -158,7 +158,8 @@ impl Trackers {
         GroupUsage { name: Arc::clone(name), applications, queues: self.place_usage(root) }
     }
 
-    /// Every application in a lane that ends at a place or below, and the group it counts for.
+    /// Calls `tell` with every application in a lane that ends at the entry or below, and with the
+    /// group that it counts for.
     fn each_application(&self, at: PlaceId, tell: &mut impl FnMut(&Arc<str>, Option<&Arc<str>>)) {
         let place = self.forest.get(at);
         for lane in place.lanes.iter().map(|lane| self.lanes.get(*lane)) {

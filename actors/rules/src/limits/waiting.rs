@@ -1,15 +1,16 @@
-//! Lanes that wait for a limit of a user or group, and those that are reported when it is loosened.
+//! Lanes that wait for a limit of a user or group, and the search for lanes that may continue when
+//! it is loosened.
 //!
 //! # How
-//! Each place keeps a bound: no more than the least of what is held back there and below. Every
-//! change that gives room marks the highest limited place on its way; a place that is not below it
-//! has no more than before. Once per step the marked places are checked from the top, and if a
-//! limit lets not even the bound pass, nothing below it is checked. So a burst of releases costs
-//! one check, and a release that helps no lane costs a comparison.
+//! Each entry of a tracker keeps a lower bound of the asks that are held back there and below.
+//! Every change that frees room marks the highest limited entry on its way; an entry that is not
+//! below it has no more headroom than before. Once per step the marked entries are checked from the
+//! top. If a limit does not let even the bound pass, nothing below it is checked. So a burst of
+//! releases costs one check, and a release that helps no lane costs a comparison.
 //!
-//! A bound is only lowered when something more is held back; it is computed again when everything
-//! below the place was checked. So a bound may be lower than what waits, which costs one check
-//! without result; it must never be higher, since a lane would then be forgotten.
+//! A bound is only lowered when more is held back; it is computed again after all entries below it
+//! were checked. So a bound may be lower than the waiting asks, which costs one check without
+//! result. It must never be higher, since a lane would then be forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::lanes::HeldBack;
 use super::trackers::Trackers;
 
 impl Trackers {
-    /// Notes what a lane holds back, so that its leaf is notified when that may have changed. Does
+    /// Records what a lane holds back, so that its leaf is notified when that may continue. Does
     /// nothing for a lane that was closed.
     pub fn hold_back(&mut self, lane: LaneId, held_back: HeldBack) {
         let Some(slot) = self.lanes.find_mut(lane) else { return };
@@ -38,9 +39,9 @@ impl Trackers {
         slot.held_back = held_back;
     }
 
-    /// Takes the lanes, by leaf, whose user or group was loosened so far that what they hold back
-    /// may be tried again. Called at the end of a step that loosened anything, because room that
-    /// the step itself used again does not count.
+    /// Returns the lanes, by leaf, that may try again because their user or group was loosened far
+    /// enough. Called at the end of a step that loosened a limit, so that room which the step
+    /// itself used again does not count.
     pub fn take_reopened(&mut self) -> BTreeMap<Arc<str>, Vec<LaneId>> {
         let mut reopened = BTreeMap::new();
         while let Some(place) = self.forest.take_marked() {
@@ -54,7 +55,7 @@ impl Trackers {
         reopened
     }
 
-    /// Adds the lanes at a place and below that may continue.
+    /// Adds the lanes at an entry and below that may continue.
     fn look(&mut self, at: PlaceId, reopened: &mut BTreeMap<Arc<str>, Vec<LaneId>>) {
         let place = self.forest.get(at);
         if !place.may_let_on() {
@@ -69,7 +70,7 @@ impl Trackers {
             }
         }
         if !here.is_empty() {
-            // Lanes that end here are those of the leaf with this path.
+            // Lanes that end at an entry are in the leaf with its path.
             reopened.entry(Arc::clone(&place.path)).or_default().append(&mut here);
         }
         let below: Vec<PlaceId> = place.below.values().copied().collect();
@@ -80,7 +81,7 @@ impl Trackers {
         self.forest.get_mut(at).bound = bound;
     }
 
-    /// Whether what a lane holds back may be tried.
+    /// Whether an ask or a start that the lane holds back may be tried.
     fn may_go_on(&self, id: LaneId) -> bool {
         let HeldBack { short, starting } = &self.lanes.get(id).held_back;
         let fits = short.as_ref().is_some_and(|least| self.headroom(id).allows(least));

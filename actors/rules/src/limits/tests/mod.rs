@@ -1,5 +1,6 @@
-//! Limits in a few words: scripts of what applications do, and what trackers say of it. A case
-//! would otherwise be twenty lines of calls in which nobody sees the one that matters.
+//! A short language for tests of limits: scripts of the acts of applications, and the expected
+//! answers of the trackers. Without it, each case would be twenty lines of calls, most of them
+//! beside the point.
 
 mod model;
 mod reloading;
@@ -15,8 +16,8 @@ use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
 
-/// A queue tree with these limits, one per line or semicolon: the queue, then any of `user=a,b`,
-/// `group=a,*`, `apps=n`, and amounts as `vcore=n`.
+/// Returns a queue tree with these limits, one per line or semicolon: the queue, then any of
+/// `user=a,b`, `group=a,*`, `apps=n`, and amounts as `vcore=n`.
 pub(crate) fn tree(limits: &str) -> QueueConfig {
     let mut root = QueueConfig::bare("root", false);
     for line in limits.split([';', '\n']) {
@@ -39,7 +40,7 @@ pub(crate) fn tree(limits: &str) -> QueueConfig {
     root
 }
 
-/// The queue at a path, planted where it is missing.
+/// Returns the queue at a path, and adds it if it is missing.
 pub(crate) fn queue<'a>(root: &'a mut QueueConfig, path: &str) -> &'a mut QueueConfig {
     let mut at = root;
     for (end, _) in path.match_indices('.').skip(1).chain([(path.len(), "")]) {
@@ -58,7 +59,7 @@ pub(crate) fn queue<'a>(root: &'a mut QueueConfig, path: &str) -> &'a mut QueueC
     at
 }
 
-/// `vcore=2` and the like.
+/// Reads amounts such as `vcore=2`.
 fn amount(words: &[&str]) -> Resources {
     let entries = words.iter().map(|word| {
         let (name, quantity) = word.split_once('=').expect("name=quantity");
@@ -76,7 +77,7 @@ struct Application {
     used: Resources,
 }
 
-/// Trackers, and who uses them.
+/// Trackers, and the applications that use them.
 struct World {
     trackers: Trackers,
     applications: BTreeMap<Arc<str>, Application>,
@@ -90,18 +91,18 @@ impl World {
         Self { trackers, applications: BTreeMap::new(), step: Loosening::NONE, said: String::new() }
     }
 
-    /// | line | |
+    /// | line | effect |
     /// |---|---|
-    /// | `join app user/group,group queue` | |
-    /// | `use app vcore=n` | the first use starts it; may be negative |
-    /// | `free app vcore=n` | the last one stops it |
-    /// | `hold app vcore=n` / `hold app start` / `go app` | what its lane holds back; nothing |
-    /// | `leave app` | |
-    /// | `reload limits` | as [`tree`] has them, by semicolons |
-    /// | `ask app` | says its group, its headroom, and whether it may start |
-    /// | `usage user ann` / `usage group dev` | says what is counted, place by place |
-    /// | `tracked` | says who is |
-    /// | `reopened` | says which leaves are to look again |
+    /// | `join app user/group,group queue` | adds an application |
+    /// | `use app vcore=n` | charges usage, which may be negative; the first usage starts it |
+    /// | `free app vcore=n` | subtracts usage; it stops with the last |
+    /// | `hold app vcore=n` / `hold app start` / `go app` | its lane holds back an ask / a start / nothing |
+    /// | `leave app` | removes the application |
+    /// | `reload limits` | the limits as for [`tree`], separated by semicolons |
+    /// | `ask app` | prints its group, its headroom, and whether it may start |
+    /// | `usage user ann` / `usage group dev` | prints the counts, queue by queue |
+    /// | `tracked` | prints the tracked users and groups |
+    /// | `reopened` | prints the leaves that have to try again |
     fn play(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
         self.step = self.step.next();
@@ -164,7 +165,7 @@ impl World {
         }
     }
 
-    /// Users and groups that are read from each name on are those behind it.
+    /// Checks that reading users and groups after each name returns those that come after it.
     fn compare_behind(&self) {
         let users: Vec<_> = self.trackers.users().collect();
         let groups: Vec<_> = self.trackers.groups().collect();
@@ -191,7 +192,7 @@ impl World {
         self.applications.insert(key, application);
     }
 
-    /// Changes what an application uses; it runs as long as that is anything.
+    /// Changes the usage of an application, which runs as long as it uses anything.
     fn charge(&mut self, id: &str, change: &Resources) {
         let application = self.applications.get_mut(id).unwrap();
         let lane = application.lane;
@@ -246,14 +247,14 @@ impl World {
     }
 }
 
-/// Plays a script against trackers with these limits.
+/// Plays a script against trackers with these limits, and returns the answers.
 fn played(limits: &str, script: &str) -> String {
     let mut world = World::new(limits);
     script.lines().for_each(|line| world.play(line));
     world.said
 }
 
-/// A case: its name, the limits, a script, and the expected answers, in lines of any indentation.
+/// A case: its name, the limits, a script, and the expected answers; indentation is ignored.
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
 fn check(cases: &[Case]) {

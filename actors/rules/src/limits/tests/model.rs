@@ -1,6 +1,6 @@
-//! Trackers against a model that keeps nothing but the applications and the limits as written, and
-//! counts everything again whenever it is asked. The model has no lanes and no bounds, because
-//! those are what may be wrong.
+//! Tests the trackers against a model that keeps only the applications and the limits as written,
+//! and counts from scratch for every answer. The model has no lanes and no bounds, because those
+//! may be wrong.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ enum Step {
     TakeReopened,
 }
 
-/// A limit and its queue.
+/// A limit as written, and its queue.
 #[derive(Clone, Debug)]
 struct WrittenLimit {
     path: &'static str,
     config: LimitConfig,
 }
 
-/// An application as the model knows it.
+/// An application of the model.
 #[derive(Clone, Debug)]
 struct Member {
     id: Arc<str>,
@@ -44,7 +44,7 @@ struct Member {
     groups: Vec<String>,
     leaf: Arc<str>,
     group: Option<Arc<str>>,
-    /// The amounts that it holds, piece by piece.
+    /// The amounts that it holds, one per placement.
     holds: Vec<Resources>,
     lane: LaneId,
 }
@@ -53,18 +53,18 @@ struct Member {
 struct Model {
     limits: Vec<WrittenLimit>,
     members: Vec<Member>,
-    /// The asks that lanes hold back, and whether they could have continued when that was noted or
-    /// last checked.
+    /// The asks that lanes hold back, and whether they could have continued when that was recorded
+    /// or last checked.
     held_back: BTreeMap<LaneId, (HeldBack, bool)>,
 }
 
-/// Returns the effective bounds of a limit: zeros alone are none.
+/// Returns the effective bounds of a limit; zeros alone are no limit.
 fn effective(limit: &LimitConfig) -> (Option<&Limits>, u64) {
     let some = |limits: &&Limits| limits.entries().any(|(_, limit)| limit != 0);
     (limit.max_resources.as_ref().filter(some), limit.max_applications)
 }
 
-/// Whether a path is that of a queue or of one above it.
+/// Whether a path is that of the leaf or of a queue above it.
 fn is_above(path: &str, leaf: &str) -> bool {
     leaf == path || leaf.starts_with(&format!("{path}."))
 }
@@ -125,7 +125,8 @@ impl Model {
         (usage.pruned(), running)
     }
 
-    /// Every limit that counts for an application, with what is counted there.
+    /// Returns every limit that applies to an application, with the usage and the number of running
+    /// applications counted there.
     fn limits_of(&self, member: &Member) -> Vec<(&LimitConfig, Resources, usize)> {
         let subjects = member.subjects();
         let places = QUEUES.iter().filter(|path| is_above(path, &member.leaf));
@@ -160,7 +161,7 @@ impl Model {
             || (held_back.starting && self.may_start(member))
     }
 
-    /// Returns the tracked users and groups with the queues.
+    /// Returns the tracked users and groups, each with the path of a queue.
     fn places(&self) -> BTreeSet<(Subject, String)> {
         let used = self.members.iter().flat_map(|member| {
             member.subjects().into_iter().map(|subject| (subject, member.leaf.to_string()))
@@ -182,7 +183,7 @@ impl Model {
     }
 }
 
-/// Trackers and their model, side by side.
+/// Trackers and a model, to which every step is applied.
 struct Pair {
     trackers: Trackers,
     model: Model,
@@ -315,7 +316,7 @@ impl Pair {
                 assert_eq!(joined.group, should);
                 self.model.members[at].lane = joined.lane;
                 self.model.members[at].group = joined.group;
-                // The number of its old lane may be that of the next one's new lane.
+                // The id of its old lane may be that of the next application's new lane.
                 self.forget_empty_lanes();
             }
         }
@@ -326,7 +327,7 @@ impl Pair {
         self.model.held_back.retain(|lane, _| lanes.contains(lane));
     }
 
-    /// Every lane that can go on since the last look is reported, and no other.
+    /// Checks that every lane that may continue since the last check is reported, and no other.
     fn take_reopened(&mut self) {
         let told = self.trackers.take_reopened();
         for (leaf, lanes) in &told {
@@ -395,7 +396,7 @@ fn names(known: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static s
     prop::collection::vec(select(known), 0..3)
 }
 
-/// Limits as the configuration allows them: no name twice on a queue, wildcards last.
+/// Generates limits as the configuration allows them: no name twice on a queue, wildcards last.
 fn written() -> impl Strategy<Value = Vec<WrittenLimit>> {
     let max = prop::option::of((1_i64..9, prop::option::of(0_i64..9))).prop_map(|max| {
         max.map(|(vcore, memory)| match memory {
@@ -449,8 +450,8 @@ fn steps() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Usage, headroom, groups and who is tracked are what a count of everything says, after every
-    /// step; lanes that wait are told in time; and nothing is left in the end.
+    /// Usage, headroom, groups, and the tracked users and groups equal those of the model after
+    /// every step; waiting lanes are notified in time; and nothing is left in the end.
     #[test]
     fn trackers_agree_with_a_model_that_counts_anew(
         limits in written(),

@@ -1,5 +1,5 @@
-//! Other limits while applications run: `docs/limits.md#other-limits-while-applications-run`, case
-//! by case.
+//! Tests of a reload of limits while applications run:
+//! `docs/limits.md#other-limits-while-applications-run`, case by case.
 
 use std::sync::Arc;
 
@@ -356,8 +356,8 @@ fn a_reload_concerns_only_leaves_under_other_limits() {
         ),
         ("its group", "root.a user=ann vcore=5; root.b user=* vcore=5", &["root.c"]),
         (
-            // An application that counts for no group at root may be a member of the group that is
-            // added.
+            // An application in this leaf that counts for no group may be a member of the added
+            // group.
             "another group's",
             "root group=dev,ops vcore=9; root.a user=ann vcore=5; root.b user=* vcore=5",
             &["root.a", "root.b"],

@@ -1,4 +1,4 @@
-//! Which limit applies, what is counted, and what is left: `docs/limits.md`, case by case.
+//! Tests which limit applies, what is counted, and the headroom: `docs/limits.md`, case by case.
 
 use super::*;
 use crate::values::resources::Resources;

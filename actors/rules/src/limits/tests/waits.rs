@@ -1,4 +1,4 @@
-//! Tests of the lanes that are notified when a limit is loosened: all that may continue, since one
+//! Tests which lanes are notified when a limit is loosened: all that may continue, since a lane
 //! that is not notified would wait for ever, and no others.
 
 use super::*;
@@ -156,7 +156,7 @@ fn a_lane_that_is_gone_holds_nothing_back() {
     world.join("a", "ann", "root.a");
     let gone = world.applications["a"].lane;
     world.play("leave a");
-    // The new lane has the number of the first among the places of lanes.
+    // The new lane gets the slot of the closed one.
     world.join("b", "bob", "root.b");
     let held_back = HeldBack { short: Some(Resources::of(&[("vcore", 1)])), starting: true };
     world.trackers.hold_back(gone, held_back);
