@@ -4,8 +4,8 @@
 //! # Why shared
 //! An ask, its allocations and the RM's notifications of them have the same content: key, amount,
 //! priority, tags and so on. All of them hold one [`AskSpec`] behind an `Arc`, so that an attribute
-//! is written where it comes in and read where it matters, and nowhere else. Values that may differ
-//! from one holder to another (outstanding number, name, time) are the holder's own.
+//! is written once, on arrival, and read wherever it matters. Values that may differ from one
+//! holder to another (outstanding number, name, time) are in the holders.
 
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
@@ -27,19 +27,19 @@ use crate::values::resources::Resources;
 pub struct AskSpec {
     /// The RM's key, unique within the application.
     pub key: Arc<str>,
-    /// The amount of each allocation. Many asks share one.
+    /// The amount of each allocation. Many asks share one value.
     pub resources: Arc<Resources>,
-    /// The number of allocations that are wanted.
+    /// The number of requested allocations.
     pub instances: u32,
-    /// Higher is more important.
+    /// The priority; higher is more important.
     pub priority: i32,
-    /// Creation time as the RM stated it, ns since the epoch; `None`: the arrival.
+    /// The creation time as the RM stated it, ns since the epoch; `None`: the arrival counts.
     pub created_ns: Option<i64>,
     /// Whether it is the driver or first task of its application.
     pub originator: bool,
-    /// The preemption policy.
+    /// Whether it may be preempted, and may preempt others.
     pub preemption: Preemption,
-    /// Whether it is a placeholder for a member of its task group, which it then has.
+    /// Whether it is a placeholder for a member of its task group; it then has a task group.
     pub placeholder: bool,
     /// The kind of message in which the RM sent it, which decides its answer.
     pub form: Form,
@@ -55,20 +55,20 @@ pub struct AskSpec {
 pub struct Particulars {
     /// The only node that may be used.
     pub required_node: Option<Arc<str>>,
-    /// The task group it is a member of.
+    /// The task group of which it is a member.
     pub task_group: Option<TaskGroup>,
-    /// The running time after which each allocation is ended, ms; `None`: never.
+    /// The running time after which each of its allocations is ended, ms; `None`: never.
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// The placement constraint.
     #[serde(default)]
     pub constraint: Option<Arc<AskConstraint>>,
-    /// Times of a traced ask. Not part of the request, and not serialized.
+    /// The times of a traced ask. Not part of the request, and not serialized.
     #[serde(skip)]
     pub arrival: Option<Box<Arrival>>,
 }
 
 impl Particulars {
-    /// Returns the form in which an ask keeps them: nothing if no attribute is set.
+    /// Returns the attributes as an ask stores them: nothing if none is set.
     pub fn kept(self) -> Rare<Self> {
         let Self { required_node, task_group, execution_timeout_ms, constraint, arrival } = &self;
         let is_about_places = required_node.is_some() || constraint.is_some();
@@ -95,20 +95,20 @@ impl Deref for AskSpec {
     }
 }
 
-/// The form in which an ask or allocation came in, which decides its answer: see
+/// The kind of message in which an ask or allocation was sent, which decides its answer: see
 /// `docs/applications.md#three-forms-of-asking`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Form {
     /// An `AllocationAsk`, which may be for several allocations. Each of them is answered.
     Ask,
-    /// An `Allocation` with a UUID: it runs already, and is not answered, because its RM would
-    /// start it again.
+    /// An `Allocation` with a UUID: it runs already. It is not answered, because its RM would start
+    /// it again.
     Recovered,
-    /// An internal ask, which no RM sent: the scheduler asks for a member of a declared gang whose
-    /// own ask is missing, and holds a place for it. Its RM is never notified of it.
+    /// An internal ask, which no RM sent: the scheduler made it for a member of a declared gang
+    /// that has no ask yet, and holds a place for the member. Its RM is never notified of it.
     Internal,
     /// An `Allocation` without a UUID. Without a node it asks for one allocation, with a node it
-    /// reports one; either way it is answered.
+    /// reports one. In both cases it is answered.
     Unified,
 }
 
@@ -116,7 +116,7 @@ pub enum Form {
 pub type TaskGroup = Arc<String>;
 
 impl AskSpec {
-    /// Returns the task group of the member for which this internal ask holds a place; `None` for
+    /// Returns the task group whose member this internal ask holds a place for; `None` for all
     /// other asks.
     pub fn holds_for(&self) -> Option<&str> {
         let group = self.task_group.as_deref().filter(|_| self.form == Form::Internal);
@@ -154,7 +154,8 @@ impl AskSpec {
         self
     }
 
-    /// Returns its memory, bytes, about. Of all that may change later only the tags matter.
+    /// Returns its approximate memory in bytes. Of the attributes that may change later, only the
+    /// tags matter.
     pub fn bytes(&self) -> u64 {
         let texts = self.key.len()
             + self.required_node.as_ref().map_or(0, |node| node.len())
@@ -164,8 +165,8 @@ impl AskSpec {
         quotas::ASK_BYTES + texts as u64 + tags + constraint
     }
 
-    /// Whether a repetition changes priority, policy or tags. Only one with a policy can change
-    /// these; without, it is about the size alone.
+    /// Whether a repeated request changes priority, policy or tags. Only one that has a policy can
+    /// change these; without a policy, it changes only the size.
     pub fn is_restated_by(&self, said: &Self) -> bool {
         let differs = || {
             let (now, then) = ((self.priority, self.preemption), (said.priority, said.preemption));
@@ -174,22 +175,22 @@ impl AskSpec {
         said.preemption.is_said() && differs()
     }
 
-    /// Whether a request with the same key asks for the same: equal in tags and in everything that
-    /// decides whether and where it can be placed.
+    /// Whether a request with the same key asks for the same: its tags are equal, and all
+    /// attributes that decide whether and where it can be placed.
     pub(crate) fn is_repeated_by(self: &Arc<Self>, said: &Arc<Self>) -> bool {
         Shape::of(self, 0) == Shape::of(said, 0) && self.tags == said.tags
     }
 
-    /// Takes over priority, policy and tags of a repetition. Values read from the tags of the first
-    /// request stay: node, creation time, constraint.
+    /// Takes over priority, policy and tags of a repeated request. Values that were read from the
+    /// tags of the first request stay: node, creation time, constraint.
     pub fn restate(&mut self, said: &Self) {
         (self.priority, self.preemption) = (said.priority, said.preemption);
         self.tags.clone_from(&said.tags);
     }
 
-    /// Returns the creation time as decisions count it, for an ask that arrived then: the stated
-    /// one, but never later than the arrival. Otherwise an ask of an RM whose clock is ahead would
-    /// never be old enough.
+    /// Returns the creation time that decisions use, for an ask that arrived at `arrived_ns`: the
+    /// stated one, but never later than the arrival. Otherwise an ask of an RM whose clock is ahead
+    /// would never be old enough.
     ///
     /// ```
     /// use monoceros_rules::specs::ask::AskSpec;
@@ -201,19 +202,19 @@ impl AskSpec {
         self.created_ns.map_or(arrived_ns, |stated| stated.min(arrived_ns))
     }
 
-    /// Returns namespace and name of the pod that asks, as `NAMESPACE/NAME`; `None` if it is no
-    /// pod.
+    /// Returns namespace and name of the pod that asks, as `NAMESPACE/NAME`; `None` if the ask is
+    /// not for a pod.
     pub fn pod(&self) -> Option<&Arc<str>> {
         self.tags.as_ref().and_then(|tags| tags.pod())
     }
 
-    /// Returns the task group of a placeholder.
+    /// Returns the task group, if it is a placeholder.
     #[inline]
     pub fn place_in(&self) -> Option<&TaskGroup> {
         self.task_group.as_ref().filter(|_| self.placeholder)
     }
 
-    /// Returns the task group in which a real member takes a placeholder's place.
+    /// Returns the task group, if it is a real member, which may replace a placeholder.
     #[inline]
     pub fn member_of(&self) -> Option<&TaskGroup> {
         self.task_group.as_ref().filter(|_| !self.placeholder)
@@ -224,23 +225,23 @@ impl AskSpec {
 /// has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preemption {
-    /// Neither.
+    /// It may not be preempted, and may not preempt others.
     Neither,
-    /// The ask may be preempted.
+    /// It may be preempted, and may not preempt others.
     #[default]
     Itself,
-    /// The ask may preempt others.
+    /// It may preempt others, and may not be preempted.
     Others,
-    /// Both.
+    /// It may be preempted, and may preempt others.
     Both,
-    /// No policy was sent: it may be preempted.
+    /// No policy was sent: it may be preempted, and may not preempt others.
     Unsaid,
-    /// No policy was sent, and by its tag it may not be preempted.
+    /// No policy was sent, and a tag forbids that it is preempted.
     UnsaidAndTagged,
 }
 
 impl Preemption {
-    /// Builds the policy as the interface has it.
+    /// Builds the policy from the two flags of the interface.
     pub fn new(itself: bool, others: bool) -> Self {
         match (itself, others) {
             (false, false) => Self::Neither,
@@ -250,12 +251,12 @@ impl Preemption {
         }
     }
 
-    /// Builds the policy of an ask without one, which only a tag may protect.
+    /// Builds the policy of an ask that has none; only a tag may protect it.
     pub fn without_policy(itself: bool) -> Self {
         if itself { Self::Unsaid } else { Self::UnsaidAndTagged }
     }
 
-    /// Whether there is a policy.
+    /// Whether a policy was sent.
     pub fn is_said(self) -> bool {
         !matches!(self, Self::Unsaid | Self::UnsaidAndTagged)
     }
@@ -271,17 +272,19 @@ impl Preemption {
     }
 }
 
-/// The shape of a class: everything that decides whether and where one of its members can be
-/// placed. It is read off the specification of one member; two shapes are equal if these parts are.
+/// The shape of a class: all attributes that decide whether and where one of its members can be
+/// placed. It is read from the specification of one member; two shapes are equal if these
+/// attributes are.
 #[derive(Clone, Debug)]
 pub struct Shape {
     spec: Arc<AskSpec>,
-    /// The sequence number of an ask that was singled out; 0 for all others.
+    /// The sequence number of the ask, if it is alone in its class; 0 for all others.
     single: u64,
 }
 
 impl Shape {
-    /// The shape of an ask; `single` is its sequence number where it is alone in its class, else 0.
+    /// Returns the shape of an ask; `single` is its sequence number if it is alone in its class,
+    /// else 0.
     pub(crate) fn of(spec: &Arc<AskSpec>, single: u64) -> Self {
         Self { spec: Arc::clone(spec), single }
     }
@@ -291,7 +294,7 @@ impl Shape {
         &self.spec.resources
     }
 
-    /// Higher is more important.
+    /// The priority; higher is more important.
     pub fn priority(&self) -> i32 {
         self.spec.priority
     }
@@ -301,7 +304,7 @@ impl Shape {
         self.spec.required_node.as_ref()
     }
 
-    /// The task group in which its asks take a placeholder's place.
+    /// The task group whose placeholders its asks may replace.
     pub fn member_of(&self) -> Option<&TaskGroup> {
         self.spec.member_of()
     }
@@ -317,7 +320,7 @@ impl Shape {
 
 impl PartialEq for Shape {
     fn eq(&self, other: &Self) -> bool {
-        // Without particulars, the usual case, these are all of its parts.
+        // Without particulars, the usual case, a shape has only these parts.
         let (spec, others) = (&*self.spec, &*other.spec);
         let is_plain = !spec.particulars.is_there() && !others.particulars.is_there();
         if is_plain {

@@ -1,14 +1,14 @@
-//! Placement constraints, in a form that is checked.
+//! Placement constraints, in a form that can be checked.
 //!
-//! Two forms of the interface, a message and JSON, have the same content; both become this type, so
-//! that they can be compared and are bounded alike. The rules for people are
-//! `docs/placement-constraints.md`; searches with constraints are in `nodes/affinity/`. Here is the
-//! *meaning* of a constraint: whether an expression holds for some attributes or tags, and the
-//! faults of one that cannot be taken.
+//! The interface has two forms with the same content, a message and JSON. Both become this type, so
+//! that they can be compared and have the same bounds. The rules for people are in
+//! `docs/placement-constraints.md`; searches with constraints are in `nodes/affinity/`. This module
+//! has the *meaning* of a constraint: whether an expression holds for some attributes or tags, and
+//! the faults because of which a constraint is rejected.
 //!
 //! # Bounds
-//! At most [`MAX_LEVELS`] levels, the simple constraint at the end counted as one, and at most
-//! [`MAX_SIMPLE`] simple constraints in all; one that is empty counts as one.
+//! At most [`MAX_LEVELS`] levels, of which a simple constraint is the last, and at most
+//! [`MAX_SIMPLE`] simple constraints in all. A constraint without children counts as one.
 //!
 //! ```
 //! use monoceros_rules::specs::constraint::{Constraint, Expression, Operator, Simple};
@@ -51,7 +51,7 @@ pub enum Constraint {
     All(Vec<Constraint>),
     /// At least one of the children holds.
     Any(Vec<Constraint>),
-    /// At least one of the children holds, each only when the delays before it are over.
+    /// At least one of the children holds; each is tried only after the delays of those before it.
     InTurn(Vec<Timed>),
 }
 
@@ -64,18 +64,19 @@ pub struct Simple {
     pub near: Option<Near>,
 }
 
-/// The range of the number of allocations of some kind near each other.
+/// The range of the number of allocations that are near each other and have certain tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Near {
-    /// The node attribute whose equal values are near each other; empty: each node by itself.
+    /// The node attribute: nodes with the same value of it are near each other. Empty: each node by
+    /// itself.
     pub scope: String,
-    /// Expressions on the tags of an allocation. It counts only if all hold.
+    /// Expressions on the tags of an allocation, which is counted only if all hold.
     pub expressions: Vec<Expression>,
-    /// The least number, the new one included.
+    /// The least number, the new allocation included.
     pub min: i32,
-    /// The most, the new one included; 0 or less: any number.
+    /// The largest number, the new allocation included; 0 or less: unlimited.
     pub max: i32,
-    /// Other nodes are never used; otherwise they are used after these.
+    /// Whether other nodes are never used. If not, they are used after the nodes that satisfy this.
     pub required: bool,
 }
 
@@ -95,23 +96,23 @@ pub struct Expression {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Operator {
-    /// A listed value is there.
+    /// The value is one of those listed.
     #[default]
     In,
-    /// None of the listed values is there.
+    /// The value is none of those listed, or there is no value.
     NotIn,
-    /// Any value is there.
+    /// There is a value.
     Exist,
-    /// No value is there.
+    /// There is no value.
     NotExist,
 }
 
-/// A constraint, and the time that it is tried before the next one.
+/// A constraint, and the delay after which the next one is tried, too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timed {
     /// The constraint.
     pub constraint: Constraint,
-    /// The length in the unit.
+    /// The delay, in the unit.
     pub delay: i64,
     /// The unit.
     pub unit: DelayUnit,
@@ -122,19 +123,20 @@ pub struct Timed {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum DelayUnit {
-    /// Milliseconds.
+    /// The delay is in milliseconds.
     #[default]
     Milliseconds,
-    /// Attempts without result.
+    /// The delay is a number of tries without result.
     Opportunities,
 }
 
-/// A fault of a constraint, with its place.
+/// A fault of a constraint, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstraintFault {
     /// The fault.
     pub kind: FaultKind,
-    /// The path of children to it, counted from 1; empty: the constraint itself.
+    /// The indices of the children that lead to the fault, counted from 1; empty: the constraint
+    /// itself.
     pub place: SmallVec<[usize; 4]>,
 }
 
@@ -143,15 +145,15 @@ pub struct ConstraintFault {
 pub enum FaultKind {
     /// The constraint is nested deeper than [`MAX_LEVELS`].
     Levels,
-    /// The constraint has more than [`MAX_SIMPLE`] simple ones.
+    /// The constraint has more than [`MAX_SIMPLE`] simple constraints.
     Simple,
     /// An expression has an empty key.
     Key,
-    /// A constraint with delays is below another.
+    /// A constraint with delays is below another constraint.
     Delays,
     /// A delay is negative.
     Delay,
-    /// A constraint that is only preferred is an alternative below an AND.
+    /// A constraint that is only preferred is a child of an OR below an AND.
     Preferred,
 }
 
@@ -179,12 +181,12 @@ impl fmt::Display for ConstraintFault {
 }
 
 impl Constraint {
-    /// Finds the first fault from the top.
+    /// Checks for faults from the top down; the error is the first one.
     pub fn check(&self) -> Result<(), ConstraintFault> {
         Check { place: SmallVec::new(), n_simple: 0 }.check(self, false)
     }
 
-    /// The approximate memory, bytes.
+    /// Returns the approximate memory in bytes.
     pub fn bytes(&self) -> u64 {
         let texts = |expressions: &[Expression]| -> usize {
             let of = |it: &Expression| 64 + it.key.len() + texts_of(&it.values);
@@ -205,7 +207,7 @@ impl Constraint {
         }
     }
 
-    /// The simple constraints, from left to right.
+    /// Returns the simple constraints, from left to right.
     pub fn simple(&self) -> Vec<&Simple> {
         match self {
             Self::Simple(simple) => vec![simple],
@@ -288,7 +290,7 @@ impl Check {
 }
 
 impl Constraint {
-    /// Whether any part of it is only preferred.
+    /// Whether any simple constraint in it is only preferred.
     fn is_preferred(&self) -> bool {
         let is_preferred = |simple: &Simple| {
             simple.near.as_ref().is_some_and(|near| !near.required && near.counts())
@@ -298,12 +300,12 @@ impl Constraint {
 }
 
 impl Near {
-    /// Whether it expects anything at all.
+    /// Whether it limits the number at all.
     pub fn counts(&self) -> bool {
         self.min > 1 || self.max > 0
     }
 
-    /// Whether an allocation with these tags is one of those that it counts.
+    /// Whether it counts an allocation with these tags.
     pub fn matches(&self, tags: Option<&Texts>) -> bool {
         self.expressions.iter().all(|expression| expression.holds(tags))
     }
@@ -317,7 +319,7 @@ impl Simple {
 }
 
 impl Expression {
-    /// Whether it holds for these attributes or tags.
+    /// Whether the expression holds for these attributes or tags.
     pub fn holds(&self, of: Option<&Texts>) -> bool {
         let value = of.and_then(|of| of.get(&self.key));
         let names = |value: &str| self.values.iter().any(|known| known == value);
@@ -342,14 +344,16 @@ impl fmt::Display for Expression {
     }
 }
 
-/// The constraint of an ask, and which of its parts count the ask itself: together they decide
-/// which nodes it may use. Asks with equal ones are tried as one.
+/// The constraint of an ask, and for each of its simple constraints whether that counts the ask
+/// itself. Together they decide which nodes the ask may use. Asks for which they are equal are
+/// tried as one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "WrittenConstraint", into = "WrittenConstraint")]
 pub struct AskConstraint {
     constraint: Constraint,
     counts_itself: u64,
-    /// Hash of both, by which the constraints of a thousand asks are compared without reading them.
+    /// The hash of both fields, so that the constraints of a thousand asks can be compared without
+    /// reading them.
     hash: u64,
 }
 
@@ -361,7 +365,7 @@ struct WrittenConstraint {
 }
 
 impl AskConstraint {
-    /// Builds the constraint of an ask with these tags; `None` if it expects nothing.
+    /// Builds the constraint of an ask with these tags; `None` if it constrains nothing.
     ///
     /// # Errors
     /// The fault of the constraint.
@@ -388,8 +392,8 @@ impl AskConstraint {
         &self.constraint
     }
 
-    /// Whether one of its [simple constraints] (Constraint::simple), by its position among them,
-    /// counts the ask itself, by the ask's tags.
+    /// Whether one of its [simple constraints] (Constraint::simple), by its index among them,
+    /// counts the ask itself, because of the ask's tags.
     pub fn counts_itself(&self, simple: usize) -> bool {
         self.counts_itself >> simple & 1 == 1
     }

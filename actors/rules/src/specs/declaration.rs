@@ -1,14 +1,15 @@
 //! The declaration of a gang: the members that it needs, group by group.
 //!
 //! # Why checked once
-//! A declaration comes as a message or as JSON. Either becomes [`DeclaredGroup`]s, and
-//! [`Declaration::new`] is the one place that finds their faults. Code behind it can rely on the
+//! A declaration arrives as a message or as JSON. Both become [`DeclaredGroup`]s, and only
+//! [`Declaration::new`] checks them for faults. Code that has a declaration can rely on the
 //! invariants below.
 //!
 //! # Invariants
 //! * There is at least one group. Names are unique and not empty.
-//! * Every group needs at least one member; all together at most [`MAX_MEMBERS`].
-//! * The amount of a member is above zero in some resource and below in none, without zeros.
+//! * Every group needs at least one member; all groups together need at most [`MAX_MEMBERS`].
+//! * The amount of a member is above zero in some resource and below zero in none; zeros are
+//!   removed.
 //!
 //! ```
 //! use monoceros_rules::specs::declaration::{Declaration, DeclaredGroup};
@@ -42,51 +43,51 @@ pub const MAX_MEMBERS: i64 = 100_000;
 pub const MAX_GROUPS: usize = 1_000;
 /// The most attributes that a group may prefer.
 pub const PREFERRED_MAX: usize = 8;
-/// Longest name of a group, or of an attribute of its topology, bytes.
+/// The longest name of a group, or of an attribute of its topology, in bytes.
 pub const NAME_BYTES: usize = 1_024;
 
-/// The members that an application needs, all of them at once.
+/// The members that an application needs all at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declaration {
     groups: Vec<DeclaredGroup>,
 }
 
-/// Members that are alike, as declared.
+/// A group of members that are alike, as declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredGroup {
-    /// The name of the group, by which asks are members of it.
+    /// The name of the group, which the asks of its members have.
     pub name: TaskGroup,
     /// The number of members that are needed.
     pub min_members: i64,
-    /// The amount that is held for a member without an ask; `None`: nothing is held, and the gang
+    /// The amount that is held for a member that has no ask. `None`: nothing is held, and the gang
     /// waits for its asks.
     pub member: Option<Resources>,
     /// The topology of the members.
     pub topology: Option<Topology>,
-    /// The placement constraint of each.
+    /// The placement constraint of each member.
     pub constraint: Option<Constraint>,
-    /// The tags of a held place.
+    /// The tags of a place that is held for a member.
     pub tags: Option<Tags>,
-    /// The only node on which a held member may run, if its tags name one.
+    /// The only node on which a place may be held, if the tags name one.
     pub required_node: Option<Arc<str>>,
-    /// The priority of held members.
+    /// The priority of a place that is held for a member.
     pub priority: i32,
-    /// The preemption policy of held places.
+    /// The preemption policy of a place that is held for a member.
     pub preemption: Preemption,
 }
 
-/// The position of members relative to each other. Nodes with one value of an attribute are a
-/// domain.
+/// The domains in which members should be together. A domain is all nodes with one value of an
+/// attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// The attribute of which all members have to be in one domain.
+    /// The attribute that has to have one value on the nodes of all members.
     pub required: Option<String>,
-    /// Attributes, narrowest first.
+    /// Attributes that should have one value on these nodes, the narrowest first.
     pub preferred: Vec<String>,
 }
 
 impl DeclaredGroup {
-    /// Builds a group with defaults for everything else. An amount without names is none.
+    /// Builds a group with defaults for all other fields. An amount without names counts as `None`.
     pub fn new(name: &str, min_members: i64, member: Option<Resources>) -> Self {
         Self {
             name: TaskGroup::new(name.to_owned()),
@@ -101,7 +102,7 @@ impl DeclaredGroup {
         }
     }
 
-    /// The constraint of a held member.
+    /// Returns the constraint of a place that is held for a member.
     pub fn ask_constraint(&self) -> Option<Arc<AskConstraint>> {
         let constraint = self.constraint.clone()?;
         let checked = AskConstraint::new(constraint, self.tags.as_deref().map(|tags| &**tags));
@@ -133,8 +134,8 @@ impl DeclaredGroup {
 }
 
 impl Topology {
-    /// Builds a topology as sent: an empty required attribute is none, and without any attribute
-    /// the result is `None`.
+    /// Builds a topology as sent. An empty required attribute counts as absent; `None` if there is
+    /// no attribute at all.
     pub fn new(required: String, preferred: Vec<String>) -> Option<Self> {
         let required = Some(required).filter(|key| !key.is_empty());
         (required.is_some() || !preferred.is_empty()).then_some(Self { required, preferred })
@@ -154,7 +155,7 @@ impl Topology {
 }
 
 impl Declaration {
-    /// Checks the groups of an application, in their order.
+    /// Checks the groups of an application, in their order, and builds the declaration.
     pub fn new(mut groups: Vec<DeclaredGroup>) -> Result<Self, Fault> {
         if groups.is_empty() {
             return Err(Fault::Empty);
@@ -176,8 +177,8 @@ impl Declaration {
         Ok(Self { groups })
     }
 
-    /// Returns the declaration, which may come in two places; if it comes in both, they must be
-    /// equal.
+    /// Returns the declaration, which may be sent in a field or in a tag. If it is in both, they
+    /// must be equal.
     pub fn agreed(field: Option<Self>, tag: Option<Self>) -> Result<Option<Self>, Fault> {
         match (field, tag) {
             (Some(field), Some(tag)) if field != tag => Err(Fault::Differ),
@@ -190,7 +191,8 @@ impl Declaration {
         &self.groups
     }
 
-    /// The amount of all needed members together, as far as their sizes are declared.
+    /// Returns the sum of the amounts of all needed members; members of groups without an amount
+    /// are not in it.
     pub fn total(&self) -> Resources {
         let mut total = Resources::new();
         for group in &self.groups {
@@ -213,13 +215,13 @@ pub enum Fault {
     Groups(usize),
     /// More than [`MAX_MEMBERS`] members are needed.
     Members(i64),
-    /// The two forms in which it came differ.
+    /// The declaration in the field and the one in the tag differ.
     Differ,
-    /// The application announces placeholders, too.
+    /// The application announces placeholders as well.
     WithPlaceholders,
     /// A group has a fault.
     Group {
-        /// The name of the group, or its place where it has none.
+        /// The name of the group, or its position in the list if it has no name.
         group: String,
         /// The fault.
         what: String,

@@ -1,9 +1,9 @@
 //! Tags by which an RM reports the places that an earlier scheduler held for a declared gang.
 //!
 //! # Why the RM reports them
-//! Held places are no pods: when the scheduler ends, nothing of them is left except the members
-//! that ran, and the RM knows those. The RM also knows when it has reported everything, which is
-//! when places can be searched.
+//! Held places are not pods: when the scheduler ends, only members that ran are left of them, and
+//! only the RM knows those. The RM also knows when it has reported all of them; from then on places
+//! can be searched.
 
 use super::ask::TaskGroup;
 use super::tags::{HOLD_AGAIN, HOLD_AGAIN_SINCE, TagMap};
@@ -11,7 +11,8 @@ use super::tags::{HOLD_AGAIN, HOLD_AGAIN_SINCE, TagMap};
 /// The places that are to be held again for a gang.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct HoldAgain {
-    /// The time since when they were held, ns since the epoch. `None`: from now on.
+    /// The time since when they were held, ns since the epoch. `None`: they count as held from now
+    /// on.
     pub since_ns: Option<i64>,
     /// The number of places by task group.
     pub places: Vec<(TaskGroup, u32)>,
@@ -31,7 +32,7 @@ impl HoldAgain {
         Some(Self { since_ns, places: places.collect() })
     }
 
-    /// The number of places for members of a group.
+    /// Returns the number of places for members of a group.
     pub fn places_of(&self, group: &TaskGroup) -> u32 {
         let of_group = self.places.iter().find(|(name, _)| name == group);
         of_group.map_or(0, |(_, places)| *places)

@@ -1,8 +1,8 @@
 //! Specifications, as plain data: asks, declarations of gangs, the owners of applications, and the
 //! reasons to reject.
 //!
-//! Nothing here knows the state of an ask: the asks of an application are in `asks`, and
-//! allocations in [`allocations`](crate::allocations).
+//! Nothing here has the state of an ask: the asks of an application are in `asks`, and allocations
+//! in [`allocations`](crate::allocations).
 
 pub mod arrival;
 pub mod ask;

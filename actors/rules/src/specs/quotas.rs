@@ -1,18 +1,18 @@
 //! Quotas of a resource manager: bounds on the objects that it can make the scheduler keep, so that
-//! none can take the memory or the threads of all.
+//! no resource manager can use up the memory or the threads of all.
 //!
 //! # What is refused
-//! Only new items are refused. Running allocations are reported and not asked for, and a release or
-//! a change of a node adds nothing that could be refused: these are always taken, and count. So
-//! usage may be above a quota, and nothing new is taken until it is below again. A session that
-//! replaces another may have as much as that one had: an RM that reports everything again after a
-//! loss is not refused half of it ([`Quotas::raised_to`]).
+//! Only new items are refused. Running allocations are reports and not requests, and a release or a
+//! change of a node adds nothing that could be refused: these are always accepted, and count. So
+//! usage may be above a quota; then no new item is accepted until it is below again. A session that
+//! replaces another may have as much as the replaced one had: an RM that reports everything again
+//! after it lost its session is not refused half of it ([`Quotas::raised_to`]).
 //!
 //! # Who counts
-//! Quotas are those of an RM, and its partitions decide one by one. Each counts its own usage, and
-//! gets the sum of the others ([`Standing::elsewhere`]). That comes as an input, so that decisions
-//! follow from inputs alone, and lags by at most a part of the quota
-//! ([`Quotas::is_worth_telling`]).
+//! Quotas are those of an RM, but each of its partitions decides by itself. Each partition counts
+//! its own usage, and is sent the sum of the others ([`Standing::elsewhere`]). That sum arrives as
+//! an input, so that decisions follow from inputs alone, and differs from the present one by at
+//! most a part of the quota ([`Quotas::is_worth_telling`]).
 //!
 //! ```
 //! use monoceros_rules::specs::quotas::{Held, Quota, Quotas, Standing};
@@ -26,17 +26,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Memory of an allocation besides its specification, bytes, about.
+/// Approximate memory of an allocation besides its specification, in bytes.
 pub const ALLOCATION_BYTES: u64 = 768;
-/// Memory of an ask besides its texts, bytes, about.
+/// Approximate memory of an ask besides its texts, in bytes.
 pub const ASK_BYTES: u64 = 768;
-/// Memory of an application besides its texts, asks and allocations, bytes, about.
+/// Approximate memory of an application besides its texts, asks and allocations, in bytes.
 pub const APPLICATION_BYTES: u64 = 4_096;
-/// Memory of a node besides its attributes, bytes, about.
+/// Approximate memory of a node besides its attributes, in bytes.
 pub const NODE_BYTES: u64 = 4_096;
-/// Memory of a queue, bytes, about.
+/// Approximate memory of a queue, in bytes.
 pub const QUEUE_BYTES: u64 = 8_192;
-/// Memory of an entry of a map of texts besides its texts, bytes, about.
+/// Approximate memory of an entry of a map of texts besides its texts, in bytes.
 const ENTRY_BYTES: u64 = 64;
 
 /// A kind of object that has a quota.
@@ -52,12 +52,12 @@ pub enum Quota {
     Partitions,
     /// Queues, made on demand or configured.
     Queues,
-    /// Bytes of all that is kept, about.
+    /// The approximate bytes of all objects that are kept.
     Bytes,
 }
 
 impl Quota {
-    /// The code of the reason for which an item is refused.
+    /// Returns the code of the reason for which an item is refused.
     pub fn code(self) -> &'static str {
         match self {
             Self::Asks => "R_QUOTA_ASKS",
@@ -84,7 +84,7 @@ impl Quota {
 /// The quotas of an RM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
-    /// Pending requests, each counted once however many allocations it wants.
+    /// Pending requests, each counted once, however many allocations it requests.
     pub asks: u64,
     /// Applications that have not ended.
     pub applications: u64,
@@ -94,7 +94,7 @@ pub struct Quotas {
     pub partitions: u64,
     /// Queues.
     pub queues: u64,
-    /// Bytes of all that is kept, about.
+    /// The approximate bytes of all objects that are kept.
     pub bytes: u64,
 }
 
@@ -124,7 +124,7 @@ impl Quotas {
         }
     }
 
-    /// Returns these quotas, raised to the usage that there was.
+    /// Returns these quotas, raised to the usage of an earlier session.
     #[must_use]
     pub fn raised_to(self, had: Held) -> Self {
         Self {
@@ -137,8 +137,8 @@ impl Quotas {
         }
     }
 
-    /// Whether a partition should be notified of the present usage in the other partitions: some
-    /// kind differs from the last notification by more than 1/64 of its quota.
+    /// Whether to notify a partition of the present usage in the other partitions: the usage of
+    /// some kind differs from the last notification by more than 1/64 of its quota.
     pub fn is_worth_telling(&self, told: Held, now: Held) -> bool {
         let differs = |quota: Quota| {
             let (before, after) = (told.of(quota), now.of(quota));
@@ -163,13 +163,13 @@ pub struct Held {
     pub nodes: u64,
     /// Queues.
     pub queues: u64,
-    /// Bytes, about.
+    /// The approximate bytes of all objects that are kept.
     pub bytes: u64,
 }
 
 impl Held {
-    /// Returns the usage of one kind. Partitions are not counted here: a configuration has them or
-    /// not.
+    /// Returns the usage of one kind. Partitions are not counted here: their number follows from
+    /// the configuration.
     pub fn of(&self, quota: Quota) -> u64 {
         match quota {
             Quota::Asks => self.asks,
@@ -187,7 +187,7 @@ impl Held {
         self.combined(other, u64::saturating_add)
     }
 
-    /// Returns the usage without a part of it.
+    /// Returns this usage without `part`.
     #[must_use]
     pub fn minus(self, part: Self) -> Self {
         self.combined(part, u64::saturating_sub)
@@ -204,7 +204,7 @@ impl Held {
     }
 }
 
-/// An item was refused because its RM has reached a quota.
+/// The refusal of an item whose RM has reached a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("the resource manager may have at most {limit} {}", quota.noun())]
 pub struct OverQuota {
@@ -226,13 +226,13 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Builds it without usage.
+    /// Builds a standing without usage.
     pub fn new(most: Quotas) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// Checks whether a new item may be taken that adds this many of one kind. Nothing may while
-    /// bytes are above their quota.
+    /// Checks whether a new item may be accepted that adds `n_more` of one kind. None may if the
+    /// bytes have reached their quota.
     pub fn takes(&self, quota: Quota, n_more: u64) -> Result<(), OverQuota> {
         let held = self.here.plus(self.elsewhere);
         let limit = self.most.of(quota);
@@ -242,8 +242,8 @@ impl Standing {
         self.has_memory()
     }
 
-    /// Checks whether bytes are below their quota. Asks are placed only then, since one request may
-    /// be for any number of allocations.
+    /// Checks whether bytes are below their quota. Asks are placed only if they are, since one
+    /// request may be for any number of allocations.
     pub fn has_memory(&self) -> Result<(), OverQuota> {
         if self.here.bytes.saturating_add(self.elsewhere.bytes) < self.most.bytes {
             return Ok(());
@@ -251,13 +251,13 @@ impl Standing {
         Err(OverQuota { quota: Quota::Bytes, limit: self.most.bytes })
     }
 
-    /// Replaces a part of the usage here.
+    /// Changes the usage here by the difference between `before` and `after`.
     pub fn change(&mut self, before: Held, after: Held) {
         self.here = self.here.minus(before).plus(after);
     }
 }
 
-/// Returns the memory of texts by name, bytes, about.
+/// Returns the approximate memory of texts by name, in bytes.
 pub fn bytes_of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = (T, T)>) -> u64 {
     let bytes = |text: T| text.as_ref().len() as u64;
     texts.into_iter().map(|(name, text)| ENTRY_BYTES + bytes(name) + bytes(text)).sum()
@@ -305,7 +305,8 @@ mod tests {
     }
 
     proptest! {
-        /// Items taken one by one never exceed the quota, and removed ones make room for as many.
+        /// Items that are accepted one by one never exceed the quota, and removed ones make room
+        /// for as many new ones.
         #[test]
         fn what_is_taken_stays_within_the_quota(
             steps in proptest::collection::vec((quota(), any::<bool>()), 0..200),

@@ -16,16 +16,16 @@ use crate::specs::identity::UserError;
 use crate::specs::quotas::OverQuota;
 use crate::values::resources::{QUANTITY_MAX, Resources, Sum};
 
-/// A text that this program contains; owned only where the rejection was read from a file.
+/// A text that is a constant of this program; owned only if the rejection was read from a file.
 pub type Fixed = Cow<'static, str>;
 
-/// A reason with its code. `Display` gives the text for the wire.
+/// A reason with its code. `Display` writes the text for the wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Rejection {
     /// The application's id is empty or too long.
     #[error("applicationID {0} [R_APP_ID]")]
     ApplicationId(Fixed),
-    /// The id is that of an active application.
+    /// An active application has this id already.
     #[error("application `{0}` already existed [R_APP_EXISTS]")]
     ApplicationExists(Arc<str>),
     /// An application names no partition of this RM.
@@ -60,7 +60,7 @@ pub enum Rejection {
         /// The fault of the user.
         why: UserError,
     },
-    /// No placement rule has a queue for the application.
+    /// No placement rule returns a queue for the application.
     #[error("application `{id}`: {why} [R_PLACEMENT {cause}]")]
     Placement {
         /// The id of the application.
@@ -77,10 +77,10 @@ pub enum Rejection {
     NotLeaf {
         /// The id of the application.
         id: Arc<str>,
-        /// The queue it named.
+        /// The queue that it named.
         queue: String,
     },
-    /// The queue that was found for it is not there and cannot be made.
+    /// The queue that a placement rule returned does not exist and cannot be created.
     #[error("application `{id}`: {why} [R_QUEUE_CREATE {cause}]")]
     QueueCreate {
         /// The id of the application.
@@ -90,8 +90,8 @@ pub enum Rejection {
         /// The code of the cause.
         cause: Fixed,
     },
-    /// The queue does not order its applications by age, so that two gangs could wait for
-    /// each other for ever.
+    /// The queue does not order its applications by age, so that two gangs could wait for each
+    /// other for ever.
     #[error(
         "application `{id}`: task groups need a fifo queue, queue `{queue}` has an unsupported sort \
          type [R_GANG_SORT]"
@@ -112,9 +112,9 @@ pub enum Rejection {
         id: Arc<str>,
         /// The path of its queue.
         queue: Arc<str>,
-        /// The sum of all of them.
+        /// The sum of all placeholders or members.
         ask: String,
-        /// The least of the maxima from the queue up to below root.
+        /// The least of the maxima of the queue and of those above it, except root.
         max: String,
     },
     /// Its members together exceed the limit of its user or group.
@@ -125,7 +125,7 @@ pub enum Rejection {
     GangOverLimit {
         /// The id of the application.
         id: Arc<str>,
-        /// The user or group, as it is shown.
+        /// The user or group, in words.
         whose: String,
         /// The path of the queue that the limit is set on.
         queue: Arc<str>,
@@ -142,7 +142,8 @@ pub enum Rejection {
         /// The fault of the declaration.
         fault: Fault,
     },
-    /// A placeholder of an application whose members are held without any.
+    /// A placeholder of an application with declared task groups, for whose members places are held
+    /// without placeholders.
     #[error(
         "placeholder `{key}`: application `{id}` has task groups, its members are held without \
          placeholders [R_GANG_PLACEHOLDER]"
@@ -153,15 +154,15 @@ pub enum Rejection {
         /// The id of the application.
         id: Arc<str>,
     },
-    /// The partition drains or is stopped, and takes nothing new of this kind.
+    /// The partition is being removed or is stopped, and accepts no new items of this kind.
     #[error(
         "{what} `{id}`: partition `{partition}` is stopped{} [R_PARTITION_STOPPED]",
         unless_stopped(*.state)
     )]
     PartitionStopped {
-        /// Application, node or allocation.
+        /// The kind of the item: application, node or allocation.
         what: Fixed,
-        /// The id or key of what came.
+        /// The id or key of the item.
         id: Arc<str>,
         /// The name of the partition.
         partition: Arc<str>,
@@ -174,7 +175,7 @@ pub enum Rejection {
     /// No active application has this id.
     #[error("failed to find application `{0}` [R_APP_UNKNOWN]")]
     ApplicationUnknown(Arc<str>),
-    /// The application takes no more asks.
+    /// The application accepts no more asks.
     #[error("application `{id}` is {state} and takes no more asks [R_APP_STATE]")]
     ApplicationState {
         /// The id of the application.
@@ -191,12 +192,12 @@ pub enum Rejection {
     /// A quantity of the ask or allocation is negative.
     #[error("allocation contains negative resources: `{0}` [R_NEGATIVE_RESOURCE]")]
     NegativeResource(Arc<str>),
-    /// An amount of it, or a sum with that amount, is beyond the range of a quantity.
+    /// An amount of the item, or a sum with that amount, is beyond the range of a quantity.
     #[error("resource overflow: `{id}`: {why} [R_OVERFLOW]")]
     Overflow {
         /// The key of the ask or allocation, or the id of the node or application.
         id: Arc<str>,
-        /// The amount.
+        /// The amount that is too large.
         why: Overflow,
     },
     /// The number of allocations is out of range.
@@ -208,19 +209,19 @@ pub enum Rejection {
         key: Arc<str>,
         /// The number of allocations, as sent.
         repeat: i32,
-        /// The most one ask may repeat.
+        /// The largest number of allocations of one ask.
         limit: u32,
     },
-    /// A placeholder of no task group.
+    /// A placeholder without a task group.
     #[error("placeholder without task group: `{0}` [R_PLACEHOLDER_NO_TG]")]
     PlaceholderWithoutGroup(Arc<str>),
     /// The name of the task group is longer than an id may be.
     #[error("name of the task group too long: `{0}` [R_TASK_GROUP]")]
     GroupName(Arc<str>),
-    /// An allocation is on a node that is not there.
+    /// An allocation on a node that does not exist.
     #[error("failed to find node `{0}` [R_NODE_UNKNOWN]")]
     NodeUnknown(Arc<str>),
-    /// An allocation that exists already names no node.
+    /// A report of an existing allocation that names no node.
     #[error("{0} [R_NODE_MISSING]")]
     NodeMissing(String),
     /// The node has no usable id, or negative amounts.
@@ -231,7 +232,7 @@ pub enum Rejection {
         /// The fault of the node.
         why: String,
     },
-    /// The id is in use.
+    /// A node has this id already.
     #[error("node `{id}` already exists in partition `{partition}` [R_NODE_EXISTS]")]
     NodeExists {
         /// The id of the node.
@@ -239,7 +240,7 @@ pub enum Rejection {
         /// The name of the partition.
         partition: Arc<str>,
     },
-    /// An action that is not defined.
+    /// An action on a node that is not defined.
     #[error("node `{id}`: unknown action {action} [R_NODE_ACTION]")]
     NodeAction {
         /// The id of the node.
@@ -247,38 +248,38 @@ pub enum Rejection {
         /// The number of the action, as sent.
         action: i32,
     },
-    /// An ask whose placement constraint cannot be taken.
+    /// An ask whose placement constraint has a fault.
     #[error("`{key}`: its placement constraint cannot be taken: {what} [R_CONSTRAINT]")]
     Constraint {
         /// The key of the ask.
         key: Arc<str>,
-        /// The fault of the constraint, with its place.
+        /// The fault of the constraint, with its position.
         what: String,
     },
     /// Its RM has reached one of its quotas.
     #[error("`{id}`: {over} [{}]", over.quota.code())]
     OverQuota {
-        /// The application, ask or node.
+        /// The id of the application or node, or the key of the ask.
         id: Arc<str>,
         /// The quota that would be exceeded.
         over: OverQuota,
     },
-    /// A text of it is longer than it may be.
+    /// A text of the item is too long.
     #[error("`{id}`: {what} is longer than {limit} bytes [R_TEXT]")]
     TextTooLong {
-        /// The application, ask or node.
+        /// The id of the application or node, or the key of the ask.
         id: Arc<str>,
         /// The name of the text.
         what: Fixed,
         /// The most bytes of the text.
         limit: usize,
     },
-    /// More resource names than its RM may have in use.
+    /// The item would need more resource names than its RM may use at a time.
     #[error("`{id}`: {why} [R_OVERFLOW]")]
     Names {
-        /// The application, ask or node.
+        /// The id of the application or node, or the key of the ask.
         id: Arc<str>,
-        /// The text of the table.
+        /// The reason, as the table of names words it.
         why: String,
     },
 }
@@ -294,13 +295,14 @@ pub enum Overflow {
         /// The quantity that the RM sent.
         amount: i64,
     },
-    /// A number of megabytes cannot be counted in bytes. For RMs that count memory in megabytes.
+    /// A number of megabytes that cannot be counted in bytes, from an RM that counts memory in
+    /// megabytes.
     #[error("{0} megabytes of memory do not fit a 64-bit number of bytes")]
     Megabytes(i64),
-    /// The sum of all members of a gang exceeds every quantity.
+    /// The sum of all members of a gang is beyond the range of a quantity.
     #[error("its members take more than {max} of `{0}` together", max = i64::MAX)]
     Members(Arc<str>),
-    /// The sum with what is counted already would be beyond a quantity.
+    /// The sum with the amount that is counted already is beyond the range of a quantity.
     #[error("{amount} of `{resource}`, and {held} {of}: together more than {}", i64::MAX)]
     Sum {
         /// The resource type.
@@ -309,14 +311,14 @@ pub enum Overflow {
         amount: i64,
         /// The sum without it.
         held: i64,
-        /// The sum's subject, in words that follow the number.
+        /// The subject of the sum, in words that follow the number.
         of: Fixed,
     },
 }
 
 impl Overflow {
-    /// Returns the first resource type, in order of the texts, of which `held` and `more` together
-    /// are beyond a quantity. `of` names what `held` is.
+    /// Returns the first resource type, in order of the texts, of which the sum of `held` and
+    /// `more` is beyond the range of a quantity. `of` names the subject of `held`.
     pub fn of_sum(held: &Resources, more: &Sum, of: &'static str) -> Option<Self> {
         let mut sum = more.clone();
         sum.add(held);
@@ -327,43 +329,43 @@ impl Overflow {
 }
 
 /// Returns the code of a reason as it is on the wire: the first word of the last bracket, without
-/// the cause after it. Empty for a text without one.
+/// the cause after it. Empty for a text without a bracket.
 pub fn code_of(reason: &str) -> &str {
     let Some((_, code)) = reason.rsplit_once('[') else { return "" };
     code.trim_end_matches(']').split(' ').next().unwrap_or_default()
 }
 
-/// The reason why an item of an RM had no effect, if the interface has no answer for it: it is
-/// counted and logged, nothing else.
+/// The reason why an item of an RM had no effect, if the interface has no answer for it. It is only
+/// counted and logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     /// A value of `extraConfig` that cannot be read.
     ExtraConfig,
-    /// The removal of an application that is not there.
+    /// The removal of an application that does not exist.
     RemovalOfUnknown,
-    /// An allocation is reported on another node than the one it was placed on, or in a size
+    /// The report of an allocation on another node than the one where it was placed, or in a size
     /// that cannot be counted.
     AllocationChange,
-    /// A release of what is not there.
+    /// A release of an application or allocation that does not exist.
     ReleaseOfUnknown,
     /// A release that names neither an application nor an allocation.
     ReleaseOfNothing,
     /// A termination type that is not defined.
     TerminationType,
-    /// A change of a node that is not there.
+    /// A change of a node that does not exist.
     NodeUnknown,
-    /// A change of a node to amounts that cannot be.
+    /// A change of a node to amounts that are not valid.
     NodeUpdate,
-    /// An action on a node that is not defined, in the oldest dialect.
+    /// An action on a node that is not defined, in the oldest dialect of the interface.
     NodeAction,
     /// A class of priority that is not configured.
     PriorityClass,
-    /// A report of use that cannot be counted, or of something unknown.
+    /// A report of utilization that cannot be counted, or names an unknown object.
     UtilizationReport,
 }
 
 impl Ignored {
-    /// The value of the label.
+    /// Returns the value of the metric's label.
     pub fn code(self) -> &'static str {
         match self {
             Self::ExtraConfig => "G_EXTRA_CONFIG",
@@ -381,7 +383,7 @@ impl Ignored {
     }
 }
 
-/// Words the state as the reason why nothing is taken, unless "stopped" is in the sentence already.
+/// Words the state as the reason of the refusal, unless "stopped" is in the sentence already.
 fn unless_stopped(state: ObjectState) -> String {
     if state == ObjectState::Stopped { String::new() } else { format!(": {state}") }
 }

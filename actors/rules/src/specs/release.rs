@@ -1,4 +1,4 @@
-//! The request of an RM to release allocations: which ones, and why.
+//! The request of an RM to release allocations: their names, and the cause.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ pub enum Which {
     Uuid(Arc<str>),
     /// The allocations of the ask with this key.
     Key(Arc<str>),
-    /// All of the application.
+    /// All allocations of the application.
     All,
 }
 
-/// Why an RM sends a release.
+/// The cause of a release, as an RM sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The RM wants the allocation to end: it gets an answer.
+    /// The RM ends the allocation. It gets an answer.
     Stopped,
-    /// The RM wants the allocation to end because what ran has failed: it gets an answer.
+    /// The RM ends the allocation because its program has failed. It gets an answer.
     Failed,
-    /// Confirms the preemption that the scheduler asked for: no answer.
+    /// Confirms a preemption that the scheduler requested. No answer.
     ConfirmedPreemption,
-    /// Confirms the replacement of a placeholder: no answer.
+    /// Confirms the replacement of a placeholder. No answer.
     ConfirmedReplacement,
-    /// Confirms a timeout: no answer, and pending asks stay.
+    /// Confirms a timeout. No answer, and pending asks stay.
     ConfirmedTimeout,
     /// The RM could not bind the allocation: the ask is pending again.
     SchedulingFailed,
-    /// The RM can never bind the allocation on that node: the ask is pending again, and does not go
-    /// back there for a while.
+    /// The RM can never bind the allocation on that node: the ask is pending again, and does not
+    /// use that node for a while.
     RefusedForGood,
 }
 
 impl Cause {
-    /// Whether the RM ended the allocation by itself, and is to be answered.
+    /// Whether the RM ended the allocation by itself, and gets an answer.
     pub fn is_stop(self) -> bool {
         matches!(self, Self::Stopped | Self::Failed)
     }
@@ -46,7 +46,7 @@ impl Cause {
         matches!(self, Self::SchedulingFailed | Self::RefusedForGood)
     }
 
-    /// Whether pending asks stay that have the name of the released allocation.
+    /// Whether pending asks that have the key of the released allocation stay.
     pub fn keeps_asks(self) -> bool {
         self == Self::ConfirmedTimeout || self.is_failure_to_start()
     }

@@ -2,12 +2,12 @@
 //!
 //! # Why a type of its own
 //! The key of a pod is its UID, which people do not know. Events, reservations and reasons name the
-//! pod instead, and some of them are kept long after its ask is gone. So its name is made once,
-//! when the tags arrive, and shared by all of these: that costs them a counter, and keeps no tags
-//! alive, which may be large.
+//! pod instead, and some of them are kept long after its ask was removed. So the name is built
+//! once, when the tags arrive, and shared by all of these: that costs a reference each, and does
+//! not keep the tags, which may be large, in memory.
 //!
 //! # Invariant
-//! * The name agrees with the tags: they cannot be changed.
+//! * The name agrees with the tags, since they cannot be changed.
 //!
 //! ```
 //! use monoceros_rules::specs::tags::{NAMESPACE, POD, TagMap};
@@ -30,27 +30,27 @@ pub const NAMESPACE: &str = "kubernetes.io/meta/namespace";
 /// The tag with the name of a pod.
 pub const POD: &str = "kubernetes.io/meta/podName";
 
-/// Marks an application that is submitted again only to report the changed queue settings of its
-/// namespace.
+/// The tag of an application that is submitted again only to report the changed queue settings of
+/// its namespace.
 pub const NAMESPACE_CHANGED: &str = "monoceros.io/namespace-changed";
 
-/// Marks an application that is submitted again only to have places held again for members of its
-/// gang. The value is the time since when they were held before, in seconds since the epoch.
+/// The tag of an application that is submitted again only to have places held again for members of
+/// its gang. The value is the time since when they were held before, in seconds since the epoch.
 pub const HOLD_AGAIN_SINCE: &str = "monoceros.io/hold-again-since";
-/// The beginning of a tag with the number of members of a task group for which places are to be
-/// held again. The name of the group follows.
+/// The prefix of a tag with the number of members of a task group for which places are to be held
+/// again. The name of the group follows the prefix.
 pub const HOLD_AGAIN: &str = "monoceros.io/hold-again.";
-/// Message to the RM about such an application, with its state, once all places that fit are held
-/// again.
+/// The message to the RM about such an application, sent with its state once all places that fit
+/// are held again.
 pub const HELD_AGAIN: &str = "places are held again";
 
-/// The longest namespace or name that a pod may have, in bytes.
+/// The longest accepted namespace or name of a pod, in bytes.
 const NAME_BYTES: usize = 253;
 
 /// Tags of an application, ask or allocation, shared between the holders.
 pub type Tags = Arc<TagMap>;
 
-/// Tags, by name. Dereferences to the texts.
+/// Tags, by name, with the name of their pod. Dereferences to the tags as texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "BTreeMap<String, String>")]
 pub struct TagMap {
@@ -59,7 +59,7 @@ pub struct TagMap {
 }
 
 impl TagMap {
-    /// Namespace and name of the pod that they name, as `NAMESPACE/NAME`.
+    /// Returns namespace and name of the pod to which the tags belong, as `NAMESPACE/NAME`.
     pub fn pod(&self) -> Option<&Arc<str>> {
         self.pod.as_ref()
     }
@@ -99,7 +99,7 @@ impl Serialize for TagMap {
 }
 
 /// Returns namespace and name of the pod that has these tags: the name that people know. Tags come
-/// from outside: a text longer than a pod's name may be is no name.
+/// from outside: a text that is too long for the name of a pod is not taken for one.
 pub fn pod_of(tags: &BTreeMap<String, String>) -> Option<(&str, &str)> {
     let name = |tag| tags.get(tag).map(String::as_str).filter(|name| name.len() <= NAME_BYTES);
     Some((name(NAMESPACE)?, name(POD)?))

@@ -1,15 +1,16 @@
-//! Cache of users' groups as a resolver answered: a lookup may take seconds, and an owner submits
-//! many applications, each of which would wait otherwise.
+//! Cache of the groups of users, as a resolver answered. A lookup may take seconds; an owner
+//! submits many applications, and without a cache each would wait for one.
 //!
 //! # Expiry
 //! An entry ends at a time that is fixed when it is made: 300 s later if the groups are known, 30 s
 //! later if the user could not be resolved. An entry that has ended is never returned, whether or
 //! not it has been removed; [`UserCache::clean`], which every new entry calls, only frees memory.
-//! So no timer is needed, a failure is not returned for longer than it should be, and the remains
-//! while no new user comes have a bound.
+//! So no timer is needed, a failure is not returned for longer than it should be, and the memory of
+//! ended entries is bounded even if no new user is looked up.
 //!
 //! # Invariants
-//! * There are never more entries than the capacity: the one that ends first is removed first.
+//! * There are never more entries than the capacity: the entry with the earliest end is removed
+//!   first.
 //! * A user has one entry, and an entry is replaced as a whole: groups are never added to it.
 
 use std::collections::{BTreeSet, HashMap};
@@ -30,24 +31,24 @@ pub enum Known<'a> {
     Groups(&'a [String]),
     /// The user could not be resolved.
     Failed(&'a LookupError),
-    /// No entry: the resolver must be asked.
+    /// There is no entry: the resolver must be asked.
     Nothing,
 }
 
 #[derive(Debug)]
 struct Entry {
     answer: Result<Vec<String>, LookupError>,
-    /// The last moment at which it is returned.
+    /// The last moment at which it is returned; see [`UserCache`].
     until: Duration,
 }
 
-/// The groups of users who were looked up lately, and who could not be resolved. Times are spans
-/// since any one moment, which never go back.
+/// The groups of users who were looked up recently, and failures of look-ups. Times are measured
+/// from one fixed moment, and never decrease.
 #[derive(Debug)]
 pub struct UserCache {
     capacity: usize,
     entries: HashMap<Arc<str>, Entry>,
-    /// Every entry by its end.
+    /// Every entry, ordered by its end.
     ends: BTreeSet<(Duration, Arc<str>)>,
 }
 
@@ -66,7 +67,7 @@ impl UserCache {
         }
     }
 
-    /// The resolver has answered.
+    /// Stores an answer of the resolver.
     pub fn resolved(
         &mut self,
         user: &str,
@@ -77,14 +78,14 @@ impl UserCache {
         self.put(user, answer, now.saturating_add(lifetime), now);
     }
 
-    /// Stores the groups that an RM has given for a user.
+    /// Stores the groups that an RM has sent for a user.
     pub fn given(&mut self, user: &str, groups: &[String], now: Duration) {
         let until = now.saturating_add(POSITIVE);
         if let Some(entry) = self.entries.get(user)
             && entry.until == until
             && entry.answer.as_deref().is_ok_and(|known| known == groups)
         {
-            // Many applications of one user come in one message.
+            // Many applications of one user arrive in one message.
             return;
         }
         self.put(user, Ok(groups.to_vec()), until, now);
@@ -245,8 +246,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// The model is the list of all answers so far: for a user the last one counts, if it is
-        /// not too old.
+        /// The model is the list of all earlier answers: for a user the last one counts, unless it
+        /// is too old.
         #[test]
         fn the_cache_tells_the_last_answer_unless_it_is_too_old(steps in steps()) {
             let mut cache = UserCache::new(5);

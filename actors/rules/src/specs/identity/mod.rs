@@ -1,8 +1,8 @@
-//! The owner of an application: the user's name, and the groups the user is in.
+//! The owner of an application: the user's name, and the groups of the user.
 //!
-//! Groups that the RM gives are believed. Otherwise a resolver is asked, which may take long or
-//! fail; its answer is kept for a while by a [`UserCache`]. Asking is not done here: [`convert`]
-//! takes the answer.
+//! Groups that the RM sends are used as they are. Otherwise a resolver is asked, which may take
+//! long or fail; its answer is kept for a while by a [`UserCache`]. This module asks no resolver
+//! itself: [`convert`] calls a function for the answer.
 //!
 //! ```
 //! use monoceros_rules::specs::identity::{Identity, convert};
@@ -27,11 +27,11 @@ use crate::values::names::{is_user, shown};
 pub struct Identity {
     /// The user's name.
     pub user: String,
-    /// The primary group first.
+    /// The groups of the user, the primary group first.
     pub groups: Vec<String>,
 }
 
-/// A resolver does not know a user, or could not be asked.
+/// The failure of a look-up: the resolver does not know the user, or could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct LookupError {
@@ -62,13 +62,13 @@ pub enum UserError {
         /// The reason given by the resolver.
         why: String,
     },
-    /// No user can have this name.
+    /// The name is not one that a user can have.
     #[error("invalid username `{}`", shown(.0))]
     Name(String),
 }
 
 impl UserError {
-    /// The code of the cause.
+    /// Returns the code of the cause.
     pub fn cause(&self) -> &'static str {
         match self {
             Self::Empty => "E_USER_EMPTY",
@@ -78,24 +78,23 @@ impl UserError {
     }
 }
 
-/// The user of a forced application that names none.
+/// The user of a forced application that names no user.
 const NOBODY: &str = "nobody";
 /// The group of a forced application whose user's groups cannot be found.
 const NO_GROUP: &str = "nogroup";
 
-/// Whether [`convert`] asks for the user's groups.
+/// Whether [`convert`] looks up the user's groups.
 pub fn needs_lookup(user: &str, groups: &[String]) -> bool {
     !user.is_empty() && groups.is_empty()
 }
 
-/// Whether [`convert`] takes the groups of a submission: these are stored with
-/// [`UserCache::given`].
+/// Whether [`convert`] uses the groups of a submission; these are stored with [`UserCache::given`].
 pub fn gives_groups(user: &str, groups: &[String]) -> bool {
     !groups.is_empty() && is_user(user)
 }
 
-/// The owner of an application as submitted; `look_up` is called if [`needs_lookup`]. A
-/// *forced* application runs already, and is never refused because its user cannot be resolved.
+/// Returns the owner of an application as submitted; calls `look_up` if [`needs_lookup`]. A
+/// *forced* application runs already, and is never rejected because its user cannot be resolved.
 pub fn convert(
     user: String,
     groups: Vec<String>,
@@ -110,7 +109,7 @@ pub fn convert(
     }
     let groups = if groups.is_empty() {
         match look_up(&user) {
-            // A resolver that knows the user knows how the name is written.
+            // The name is not checked: a resolver that knows the user knows the spelling.
             Ok(groups) => return Ok(Identity { user, groups }),
             Err(error) if !forced => return Err(UserError::Resolve { user, why: error.why }),
             Err(_) => vec![NO_GROUP.to_owned()],
@@ -121,8 +120,8 @@ pub fn convert(
     if is_user(&user) { Ok(Identity { user, groups }) } else { Err(UserError::Name(user)) }
 }
 
-/// Returns the answer of the default resolver, which also serves for unknown types: a user's only
-/// group is named like the user.
+/// Returns the answer of the default resolver, which is also used for resolvers of unknown types:
+/// the only group of a user has the user's name.
 pub fn default_groups(user: &str) -> Vec<String> {
     vec![user.to_owned()]
 }
@@ -135,8 +134,8 @@ mod tests {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
-    /// Converts a submission; the resolver knows `sue` by the default rule and `bad><+` by a group,
-    /// and no other user.
+    /// Converts a submission. The resolver knows two users: `sue`, by the default rule, and
+    /// `bad><+`, with one group.
     fn submit(user: &str, groups: &[&str], forced: bool) -> Result<(String, String), &'static str> {
         let look_up = |user: &str| match user {
             "sue" => Ok(default_groups(user)),
