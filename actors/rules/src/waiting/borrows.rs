@@ -1,34 +1,35 @@
-//! Pending asks that may borrow a node which others have reserved; the rule is `decide::lending`.
+//! The bound over pending asks that may use a node which another ask has reserved; the rule is
+//! `decide::lending`.
 //!
-//! Two conditions allow it: a growth of such a node, if the ask comes before the one that reserved
-//! it; or an unused guarantee of its queue, at whatever time the capacity came.
+//! Either of two conditions allows it: such a node has grown, and the ask comes before the one with
+//! the reservation; or the guarantee of its queue is unused, whenever the capacity became free.
 
 use super::view::View;
 use super::waits::Parked;
 use crate::queues::figures::QueueTable;
 use crate::values::resources::Resources;
 
-/// The bound over asks that found no capacity, or were refused where there was some.
+/// The bound over asks that found no capacity, or were refused on every node with capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Borrows {
-    /// The highest priority of any of them.
+    /// The highest priority of these asks.
     priority: i32,
     owed: Owed,
 }
 
-/// The queue whose unused guarantee may cover them.
+/// The queue whose unused guarantee may cover these asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owed {
     /// No queue.
     Nothing,
     /// This queue.
     By(u32),
-    /// Several queues: the rows below know which.
+    /// Several queues: the rows below know which queue covers which ask.
     BySome,
 }
 
 impl Borrows {
-    /// An ask of this priority in this leaf.
+    /// Builds the bound of an ask with this priority in this leaf.
     pub(super) fn of(priority: i32, leaf: u32, queues: &QueueTable) -> Self {
         Self { priority, owed: queues.guaranteed_by(leaf).map_or(Owed::Nothing, Owed::By) }
     }
@@ -43,7 +44,7 @@ impl Borrows {
             least.as_ref().is_some_and(|least| {
                 let comes_first =
                     || nodes.may_lend_since(mark, least, Some(self.priority), is_refused);
-                // A refused ask waits for a growth in any case.
+                // A refused ask waits for a growth even if a guarantee covers it.
                 let is_owed = || {
                     self.is_owed(least, view)
                         && (!is_refused || nodes.may_lend_since(mark, least, None, true))
@@ -63,7 +64,7 @@ impl Borrows {
     }
 }
 
-/// Joins two bounds of such asks.
+/// Joins two of these bounds.
 pub(super) fn join(mine: &mut Option<Borrows>, other: Option<Borrows>) {
     let Some(theirs) = other else { return };
     let Some(mine) = mine else {

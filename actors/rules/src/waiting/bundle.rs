@@ -1,5 +1,4 @@
-//! The places that a bundle waits for after it has found too few. (A bundle is the members of a
-//! gang that are placed together or not at all.)
+//! The bound of a bundle: of the members of a gang that are placed all at once or not at all.
 
 use std::sync::Arc;
 
@@ -9,25 +8,25 @@ use crate::nodes::NodeIndex;
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
-/// The places that a bundle waits for after it has found too few.
+/// The number and size of the places that a bundle waits for, after it has found too few.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleWaits {
     /// The growth of the node index up to which it was searched.
     at: Growth,
-    /// The sizes of its members, each once; of many different ones the least.
+    /// The amounts of its members, each once; if there are many different ones, the least amount.
     sizes: SmallVec<[Resources; 1]>,
-    /// The number of places that have to come, of any of these sizes.
+    /// The number of further places, of any of these amounts, for which it waits.
     lacks: u64,
-    /// The number of places that have to exist in all, where its members are all of one size and
-    /// may go anywhere; else 0.
+    /// The number of places that have to exist in all, if its members all have one amount and may
+    /// use any node; else 0.
     needs: u64,
-    /// For groups that found no domain: the attribute of each group that has to stay in one, and
-    /// the amount of all its members.
+    /// For groups that found no domain: the attribute that has to have one value for the whole
+    /// group, and the amount of all its members.
     domains: Vec<(Arc<str>, Resources)>,
 }
 
 impl BundleWaits {
-    /// The places of a bundle with members of these sizes; see the fields.
+    /// Builds the bound of a bundle with members of these amounts; see the fields.
     pub(crate) fn with(
         at: Growth,
         sizes: SmallVec<[Resources; 1]>,
@@ -38,9 +37,9 @@ impl BundleWaits {
         Self { at, sizes, lacks, needs, domains }
     }
 
-    /// Whether growths since may have brought the places that it lacks. If not, subtracts what they
-    /// brought, so that nothing is counted twice. Others may have taken what was counted before; so
-    /// the places that exist have to be enough, too.
+    /// Whether growths since may have brought the places that it lacks. If not, subtracts the
+    /// places that they brought, so that none is counted twice. Other asks may have taken places
+    /// that were counted before; so enough places have to exist now, too.
     pub fn is_due(&mut self, nodes: &NodeIndex) -> bool {
         if !self.domains.is_empty() && !nodes.may_fit_since(self.at, &self.domains) {
             self.at = nodes.growth();
@@ -63,7 +62,7 @@ impl BundleWaits {
         is_due
     }
 
-    /// Whether its members are all of one size and may go anywhere.
+    /// Whether its members all have one amount and may use any node.
     pub fn is_of_one_size(&self) -> bool {
         self.needs > 0
     }
@@ -73,12 +72,12 @@ impl BundleWaits {
         self.at
     }
 
-    /// The number of places that have to come at least.
+    /// The least number of further places for which it waits.
     pub fn lacks(&self) -> u64 {
         self.lacks
     }
 
-    /// The number of places that have to exist in all; 0 if it is not known.
+    /// The number of places that have to exist in all; 0 if that is not known.
     pub fn needs(&self) -> u64 {
         self.needs
     }

@@ -1,54 +1,56 @@
 //! Bounds over pending asks: an offer skips every queue, application and class that cannot use it.
 //!
-//! There is no polling and no list of sleepers. A pending ask stays in its position in the order of
-//! its queue and is skipped by a bound: [`WaitSet`] for one ask class or one application, [`Waits`]
-//! for a child of a queue. A tree of rows joins the bounds below, so that one comparison skips
-//! thousands.
+//! There is no polling and no list of waiting asks. A pending ask stays at its position in the
+//! order of its queue and is skipped by a bound: [`WaitSet`] for one ask class or one application,
+//! [`Waits`] for a child of a queue. A tree of rows joins the bounds below, so that one comparison
+//! skips thousands.
 //!
 //! # The rule
-//! A class that was tried without result is [`Parked`]: it has its least amount and the *loosening*
-//! up to which it was tried. There are two kinds of obstacle, and each has a counter that rises
-//! whenever an obstacle of its kind may have become smaller:
+//! A class that was tried without result is [`Parked`]: it has its least amount and a *mark*, the
+//! number of the last loosening or growth that its try has seen. There are two kinds of obstacle,
+//! and each has a counter that rises whenever an obstacle of its kind may have become smaller:
 //!
 //! * **quota** (`short`): a release, a raised maximum, more nodes. Every queue remembers the number
 //!   of the last loosening that went through it; an offer carries the largest on its path
-//!   ([`View::loosening`]). A class that was short is tried again when that is above its mark *and*
-//!   the least pending amount fits the headroom.
+//!   ([`View::loosening`]). A class that was short is tried again when that number is above its
+//!   mark *and* the least pending amount fits the headroom.
 //! * **node capacity** (`roomless`): the node index counts growths. A class that found no node is
 //!   tried again when a node that grew after its mark can hold the least pending amount *and* the
 //!   headroom allows it.
 //!
 //! A class that a predicate refused on every node with capacity (`refused`) is a case of the second
-//! kind for which only a true growth counts, not the return of what a placement in flight held: it
-//! had that capacity in hand. If returns counted, two refused asks would wake each other for ever.
+//! kind. For it only a true growth counts, and not the return of the amount of a placement in
+//! flight: it had that capacity at hand. If returns counted, two refused asks would wake each other
+//! for ever.
 //!
-//! An ask that found no node may reserve one, whatever is free there. If there was none to reserve
+//! An ask that found no node may reserve one, however full that is. If there was none to reserve
 //! either, it also waits for a node that becomes available for that ([`Parked::reserves`]), which
-//! counts as a growth. An ask for more than all nodes have left waits for growths that pass it by
-//! ([`Passed`]). It may also be able to use what others have reserved ([`Borrows`]).
+//! counts as a growth. An ask for more than the free capacity of all nodes waits for growths that
+//! pass it by, that is, leave too little for it ([`Passed`]). An ask may also be able to use nodes
+//! that other asks have reserved ([`Borrows`]).
 //!
-//! Asks that a limit of a user or group holds back are hidden from the queues above, since these
-//! know nothing of the limit, and their lane is notified when that may have changed. A limit that
-//! many lanes share is an exception: asks that wait for it are shown with the number of that limit
-//! ([`Limited`], [`LimitedStarts`]), and an offer asks the limit.
+//! Asks that a limit of a user or group holds back are hidden from the queues above, since these do
+//! not know the limit, and their lane is notified when it may have been loosened enough. A limit
+//! that many lanes share is an exception: asks that wait for it are shown with the number of that
+//! limit ([`Limited`], [`LimitedStarts`]), and an offer checks the limit.
 //!
-//! A bundle, whose members find places all at once or none of them, has the number of places that
-//! it lacked (`places`). It is tried again when nodes that grew since have this number of places
+//! A bundle, whose members are placed all at once or not at all, has the number of places that it
+//! lacked (`places`). It is tried again when the nodes that grew since have this number of places
 //! for the least amount of a member of any such bundle.
 //!
-//! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
-//! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
+//! Any other cure (a new ask, a named node that registers, a deadline) makes the class
+//! [`WaitSet::Due`] at once, and `Due` joined with any bound is `Due`.
 //!
 //! # Phases
 //! An offer is made in one [`Phase`] after the other, and asks are pending in each separately: an
-//! ask that takes the place of a placeholder needs no quota, for example. So a row has a bound per
-//! phase ([`Waits`]), and the epoch at which it [declined](Declined) last is kept per phase.
+//! ask that replaces a placeholder needs no quota, for example. So a row has a bound per phase
+//! ([`Waits`]), and the epoch at which it [declined](Declined) last is kept per phase.
 //!
 //! # Why no ask is forgotten
-//! Marks only move forward when the class itself was tried, and a join keeps the *oldest* mark and
-//! the *least* amount: a bound errs only towards another try. Repeated tries without result are
-//! stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all was
-//! loosened. The property tests compare every skip with a full search.
+//! Marks only rise when the class itself was tried, and a join keeps the *oldest* mark and the
+//! *least* amount: a bound errs only towards another try. [`Parked::judged`] stops repeated tries
+//! without result: the same child is not visited twice while there was no loosening and no growth.
+//! The property tests compare every skip with a full search.
 
 mod borrows;
 mod bundle;

@@ -1,10 +1,10 @@
-//! Obstacles: why an ask was not placed, what it waits for, and when time alone lets it be tried
+//! Obstacles: why an ask was not placed, what it waits for, and whether time alone lets it be tried
 //! again.
 //!
 //! # Why
 //! An ask that cannot be placed would cost a try with every offer. Each [`Obstacle`] has its cure:
 //! more quota, a node that grows, the named node, a deadline. The bound of a parked ask
-//! ([`Parked`]) has its cure, and the ask is skipped until that may have come.
+//! ([`Parked`]) describes the cure, and the ask is skipped until the cure may have come.
 
 use std::time::Duration;
 
@@ -18,47 +18,49 @@ pub const EXCLUDED_FOR: Duration = Duration::from_secs(300);
 /// The reason why an ask is not placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The maxima of its queues leave too little.
+    /// The headroom below the maxima of its queues is too small.
     Quota,
-    /// The limits of its user or group leave too little.
+    /// The headroom under the limits of its user or group is too small.
     Limits,
-    /// No open node that it may use has room.
+    /// No open node that it may use has enough capacity.
     NoNode,
     /// Its placement constraint excludes every node with capacity.
     Constraints,
-    /// The node that it names is not there or has no room.
+    /// The node that it requires does not exist or has too little capacity.
     RequiredNode,
-    /// Every node with room refused it.
+    /// Predicates refused it on every node with capacity.
     Refused,
-    /// Every node with capacity that was asked refused it; another one is held by a placement in
-    /// flight.
+    /// Predicates refused it on every node with capacity that was tried; another such node is held
+    /// by a placement in flight.
     HeldByOthers,
-    /// Every node with room refused it, and one has grown since it began to ask.
+    /// Predicates refused it on every node with capacity, and a node has grown since its search
+    /// began.
     GrewMeanwhile,
-    /// The ask takes the place of a placeholder of its task group, and some are still to be placed
-    /// or to be released.
+    /// The ask is to replace a placeholder of its task group, and some placeholders are still to be
+    /// placed or to be released.
     Placeholders,
-    /// Its application was preempted for another, which is to run first.
+    /// Its application was preempted for another one, which is to run first.
     GivesWay,
 }
 
-/// What follows for an ask that met an obstacle.
+/// The consequence for an ask that met an obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
-    /// Its class waits, and no node was looked for.
+    /// Its class waits; no node was searched.
     Nothing,
     /// Its search begins again, with all nodes.
     BeginsAnew,
     /// It may reserve a node.
     MayReserve,
-    /// It waits alone until another placement returns what it holds on a node.
+    /// It waits in a class of its own until another placement returns the capacity that it holds.
     AwaitsReturn,
-    /// It waits alone, since every node with room has refused it. It may reserve a node all the same.
+    /// It waits in a class of its own, since predicates refused every node with capacity. It may
+    /// still reserve a node.
     Rests,
 }
 
 impl Obstacle {
-    /// What follows for the ask.
+    /// Returns the consequence for the ask.
     pub fn follows(self) -> Follows {
         match self {
             Self::Quota | Self::Limits | Self::Placeholders | Self::GivesWay => Follows::Nothing,
@@ -69,7 +71,8 @@ impl Obstacle {
         }
     }
 
-    /// Whether it lacks quota, or a node: it was tried, and there was not enough.
+    /// Whether the obstacle is a lack of quota or of a node: the ask was tried, and there was not
+    /// enough.
     pub fn is_want(self) -> bool {
         matches!(
             self,
@@ -77,17 +80,17 @@ impl Obstacle {
         )
     }
 
-    /// Whether it is found before a node is searched.
+    /// Whether the obstacle is found before nodes are searched.
     pub fn is_before_nodes(self) -> bool {
         self.follows() == Follows::Nothing
     }
 
-    /// The bound of an ask that met this obstacle with an offer that has this view.
+    /// Returns the bound of an ask that met this obstacle, with an offer that has this view.
     pub fn waits(self, ask: &AskSpec, view: &View<'_>) -> WaitSet {
         let parked = match self {
             Self::Quota | Self::Limits => Parked::short(&ask.resources, view),
             Self::NoNode | Self::Constraints => Parked::roomless(&ask.resources, view),
-            // The counts of its constraint may change on other nodes, too.
+            // Changes on other nodes may change the counts of its constraint, too.
             Self::RequiredNode if ask.constraint.is_some() => {
                 Parked::roomless(&ask.resources, view)
             }
@@ -104,11 +107,12 @@ impl Obstacle {
     }
 }
 
-/// The bound of an ask that was refused by every node with room, or by the one that it names, up to
-/// this epoch. The loosening in the epoch may be unknown: a refusal does not depend on quota.
+/// Returns the bound of an ask that predicates refused on every node with capacity, or on the node
+/// that it requires, up to this epoch. The loosening in the epoch may be unknown: a refusal does
+/// not depend on quota.
 pub fn refused(ask: &AskSpec, at: Epoch) -> Parked {
     match &ask.required_node {
-        // An ask for a named node is made due by that name when the node changes.
+        // An ask that requires a node is made due by the name when that node changes.
         Some(_) => Parked { judged: at, ..Parked::default() },
         None => Parked::refused(&ask.resources, at),
     }
@@ -146,7 +150,7 @@ mod tests {
         }
     }
 
-    /// The cures of each obstacle: quota, a growth, the return of what a placement held.
+    /// Each obstacle has its cure: quota, a growth, or the return of the amount of a placement.
     #[test]
     fn each_obstacle_is_looked_at_again_when_its_cure_comes_and_not_before() {
         let ask = AskSpec::new("a", vcores(4));

@@ -1,27 +1,29 @@
-//! Pending asks that may reserve a node once growths have passed them by: asks for more than all
-//! nodes have left together ([`PassedBy`](crate::nodes::PassedBy)).
+//! The bound over pending asks that may reserve a node once enough growths have passed them by. A
+//! growth passes an ask by if it leaves too little for the ask
+//! ([`PassedBy`](crate::nodes::PassedBy)). These asks want more than the free capacity of all nodes
+//! together.
 
 use super::view::View;
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
-/// The bound over asks that are tried again when growths have passed them by, or when all nodes
-/// together have enough left for them.
+/// The bound over asks that are tried again when enough growths have passed them by, or when all
+/// nodes together have enough free capacity for them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
     /// The component-wise least of their amounts.
     least: Resources,
-    /// The component-wise most of them: capacity for this is capacity for each.
+    /// The component-wise largest of their amounts: capacity for this is capacity for each.
     most: Resources,
-    /// The growth of the node index up to which all of them were tried; the oldest of what was
-    /// joined.
+    /// The growth of the node index up to which all of them were tried; the oldest of the joined
+    /// ones.
     at: Growth,
-    /// The number of growths that have to leave no room; the fewest of what was joined.
+    /// The number of growths that have to pass them by; the smallest of the joined ones.
     times: u8,
 }
 
 impl Passed {
-    /// Builds the bound of an ask that waits for this many growths after this one.
+    /// Builds the bound of an ask that waits for `times` growths after `at`.
     pub(super) fn of(ask: &Resources, at: Growth, times: u8) -> Self {
         Self { least: ask.clone(), most: ask.clone(), at, times }
     }
@@ -41,7 +43,7 @@ impl Passed {
     }
 }
 
-/// Joins two bounds of such asks.
+/// Joins two of these bounds.
 pub(super) fn join(mine: &mut Option<Box<Passed>>, other: Option<&Passed>) {
     match (mine, other) {
         (_, None) => {}

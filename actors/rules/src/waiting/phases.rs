@@ -1,15 +1,15 @@
-//! The bounds below a row, phase by phase, and in each for running applications and for those that
+//! The bounds below a row, by phase, and in each phase for running applications and for those that
 //! have still to start.
 //!
-//! Most rows wait in the last phase alone; the bounds of the others are behind one pointer
+//! Most rows have asks only in the last phase; the bounds of the others are behind one pointer
 //! ([`Early`]).
 //!
 //! # Applications that limits keep from starting
-//! A limit of a user or group on running applications is one of a lane, and applications that it
-//! holds back are hidden from the queues above, like asks held back by its quota. If many lanes
-//! share the limit, its number shows that some application waits for it ([`LimitedStarts`]). Their
-//! asks do not matter: such an application was not tried since, so it is tried when the limit lets
-//! it start.
+//! A limit of a user or group on running applications applies to a lane. Applications that it holds
+//! back are hidden from the queues above, like asks that its quota holds back. If many lanes share
+//! the limit, its number is shown if any application waits for it ([`LimitedStarts`]). The asks of
+//! the application do not matter: they were not tried since, so the application is tried when the
+//! limit lets it start.
 
 use super::view::{Declined, Phase, View};
 use super::waits::WaitSet;
@@ -17,23 +17,23 @@ use crate::limits::{SharedLimits, ShownBy, Trackers};
 use crate::order::tree::Bound;
 use crate::values::epoch::{Epoch, Loosening};
 
-/// The bounds of running applications and of those that have still to start. They are kept apart,
-/// because the latter count only while one more application may run.
+/// The bounds of running applications and of those that have still to start. They are separate,
+/// because the second count only if one more application may run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Started {
-    /// Asks of running applications.
+    /// The bound of the asks of running applications.
     pub running: WaitSet,
-    /// Asks of applications that are Accepted and hold nothing yet.
+    /// The bound of the asks of applications that are Accepted and hold nothing yet.
     pub starting: WaitSet,
-    /// Applications of these that shared limits keep from starting.
+    /// The bound of applications of the second kind that shared limits keep from starting.
     pub limited: Option<Box<LimitedStarts>>,
 }
 
-/// Applications that limits of users and groups keep from starting, where those are seen from
-/// above.
+/// The bound of applications that shared limits of users and groups keep from starting. It is
+/// visible to the queues above.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitedStarts {
-    /// Each of them is held back by one of these limits.
+    /// The limits; each of the applications is held back by one of them.
     pub by: SharedLimits,
     /// The loosening up to which all of them were tried; the oldest of the joined ones.
     pub at: Loosening,
@@ -45,7 +45,7 @@ impl LimitedStarts {
         view.limits.is_none_or(let_start)
     }
 
-    /// The part that a queue shows its parent, as in [`WaitSet::as_seen_from_above`].
+    /// Returns the part that a queue shows its parent, as in [`WaitSet::as_seen_from_above`].
     fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
         let at = self.at.max(declined_at.loosening);
         // Asks that the queue itself held back were not tried since, however far the limits were
@@ -62,7 +62,7 @@ impl Bound for LimitedStarts {
 }
 
 impl Started {
-    /// The bounds of one application.
+    /// Builds the bounds of one application.
     pub fn of(waits: WaitSet, is_starting: bool) -> Self {
         if is_starting {
             Self { starting: waits, ..Self::default() }
@@ -118,26 +118,27 @@ impl Bound for Started {
     }
 }
 
-/// The bounds of all pending asks below a row of a queue, phase by phase.
+/// The bounds of all pending asks below a row of a queue, by phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Waits {
-    /// Asks that may use any node.
+    /// The bound of asks that may use any node.
     pub normal: Started,
-    /// Asks of earlier phases; `None` if there are none.
+    /// The bounds of asks in earlier phases; `None` if there are none.
     early: Option<Box<Early>>,
 }
 
 /// The bounds in the phases before the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Early {
-    /// Asks that have a node reserved.
+    /// The bound of asks that have a node reserved.
     pub reserved: Started,
-    /// Asks that may take the place of a placeholder. They need no quota and no permission to run.
+    /// The bound of asks that may replace a placeholder. They need no quota and no permission to
+    /// run.
     pub pairs: WaitSet,
 }
 
 impl Waits {
-    /// The bounds of one application, which runs or has still to start.
+    /// Builds the bounds of one application, which runs or has still to start.
     pub fn new(normal: WaitSet, reserved: WaitSet, pairs: WaitSet, is_starting: bool) -> Self {
         let mut waits = Self { normal: Started::of(normal, is_starting), early: None };
         if reserved != WaitSet::Nothing || pairs != WaitSet::Nothing {
@@ -147,7 +148,7 @@ impl Waits {
         waits
     }
 
-    /// The bounds in the phases before the last, if any ask waits there.
+    /// Returns the bounds in the phases before the last, if an ask is pending there.
     pub fn early(&self) -> Option<&Early> {
         self.early.as_deref()
     }
@@ -162,7 +163,8 @@ impl Waits {
         }
     }
 
-    /// Every bound that depends on quota, in any phase, of running and of starting applications.
+    /// Returns every bound that depends on quota, in any phase, of running and of starting
+    /// applications.
     pub fn bound_by_quota(&self) -> impl Iterator<Item = &WaitSet> {
         let early = self.early.as_ref().map(|early| &early.reserved);
         std::iter::once(&self.normal)
@@ -177,15 +179,15 @@ impl Waits {
         all.any(Started::is_starting)
     }
 
-    /// See [`WaitSet::as_seen_from_above`]; `own.may_start` is the queue's own room for one more
-    /// running application.
+    /// Returns the bounds that a queue shows its parent; see [`WaitSet::as_seen_from_above`].
+    /// `own.may_start` is whether the queue itself lets one more application run.
     #[must_use]
     pub fn as_seen_from_above(&self, own: &View<'_>, declined: &Declined) -> Self {
         self.as_seen_past_limits(own, declined, ShownBy::default())
     }
 
-    /// The bounds that a lane shows of its asks that these limits hold back; as
-    /// [`Self::as_seen_from_above`] without any.
+    /// Returns the bounds that a lane shows; asks that the limits in `by` hold back are shown with
+    /// the numbers of these. Without limits, the same as [`Self::as_seen_from_above`].
     #[must_use]
     pub fn as_seen_past_limits(&self, own: &View<'_>, declined: &Declined, by: ShownBy) -> Self {
         let normal = self.normal.seen_past(own, declined.at(Phase::Normal), by);

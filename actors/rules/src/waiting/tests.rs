@@ -1,5 +1,5 @@
-//! The bounds at work in a small model of one leaf, against a full search: whatever is loosened or
-//! tightened, in any order, an offer finds exactly what a search of everything finds first.
+//! Tests of the bounds in a small model of one leaf, against a full search: after any loosening or
+//! tightening, in any order, an offer finds exactly the ask that a full search finds first.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::values::resources::{Limits, Resources};
 const APPS: usize = 3;
 const NODES: usize = 3;
 
-/// A leaf with its applications below a parent of which only the headroom is known.
+/// A leaf with its applications, below a parent of which only the headroom is known.
 struct Model {
     nodes: NodeIndex,
     apps: Vec<App>,
@@ -28,12 +28,12 @@ struct Model {
     used: Resources,
     above: Limits,
     may_start: (bool, bool),
-    /// Numbers of the last loosenings above and here.
+    /// The numbers of the last loosenings above and in the leaf.
     loosened: (Loosening, Loosening),
     loosenings: Loosening,
     arrivals: u64,
     declined_at: Epoch,
-    /// In which phase everything waits.
+    /// The phase in which all asks are pending.
     phase: Phase,
 }
 
@@ -90,7 +90,7 @@ impl Model {
         headroom
     }
 
-    /// Reports an application to the leaf.
+    /// Updates the row of an application in the leaf.
     fn tell(&mut self, at: usize) {
         let app = &self.apps[at];
         let set = app.asks.waits().declined(app.declined_at);
@@ -104,7 +104,7 @@ impl Model {
         }
     }
 
-    /// One offer from the parent, which looks at the leaf only if its bound allows.
+    /// Makes one offer from the parent, which enters the leaf only if its bound allows.
     fn offer(&mut self) -> Option<Found> {
         let own_headroom = self.max.less(&self.used);
         let own = View {
@@ -220,7 +220,7 @@ impl Model {
                 }
             }
             Op::Tighten { vcore } => {
-                // Others took it: nothing is loosened, nothing is told.
+                // Other queues took it: no loosening, and no update.
                 self.above.narrow(&limits(Some(vcore), None));
             }
             Op::Max { vcore, memory } => {
@@ -308,7 +308,7 @@ proptest! {
         let mut model = Model { phase, ..Model::new() };
         for op in &ops {
             model.apply(op);
-            // A few decisions, not always all of them: the next change meets bounds half done.
+            // A few decisions, and not always all: the next change finds bounds in any state.
             for _ in 0..2 {
                 let foreseen = model.search();
                 let found = model.offer();
@@ -436,7 +436,7 @@ fn what_may_take_the_place_of_a_placeholder_needs_no_quota_and_is_seen_in_its_ow
     assert!(seen.may(Phase::Pairs, &exhausted(&nothing_left, &nodes)), "a node has grown");
 }
 
-/// Whether one covers another is found out without joining them, and must be what that would say.
+/// Whether a bound covers another is decided without joining them; the answer must be the same.
 #[test]
 fn a_bound_covers_what_changes_nothing_when_it_is_joined() {
     let parked = |short: Option<Resources>, at: u64, roomless: Option<Resources>| {
@@ -463,7 +463,7 @@ fn a_bound_covers_what_changes_nothing_when_it_is_joined() {
     for (nth, normal) in sets.iter().enumerate() {
         for early in &sets {
             for is_starting in [false, true] {
-                // In pairs what waits is not what has a node reserved.
+                // The bound of pairs differs from that of asks with a reservation.
                 let pairs = sets[(nth + 3) % sets.len()].clone();
                 for pairs in [WaitSet::Nothing, WaitSet::Due, pairs] {
                     let mut waits = Waits::new(normal.clone(), early.clone(), pairs, is_starting);

@@ -1,4 +1,4 @@
-//! The bound of pending asks in one respect ([`WaitSet`]), and the bound over those that were tried
+//! The bound of pending asks of one kind ([`WaitSet`]), and the bound over asks that were tried
 //! without result ([`Parked`]).
 
 use super::borrows::{self, Borrows};
@@ -12,14 +12,14 @@ use crate::queues::figures::QueueTable;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::Resources;
 
-/// The bound of pending asks in one respect: none, some that must be tried, or only asks that were
-/// tried without result.
+/// The bound of pending asks of one kind: there are none, some that must be tried, or only asks
+/// that were tried without result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum WaitSet {
     /// No ask is pending.
     #[default]
     Nothing,
-    /// Some ask is pending that was not tried since it changed.
+    /// An ask is pending that was not tried since it changed.
     Due,
     /// Every pending ask was tried without result.
     Parked(Box<Parked>),
@@ -36,29 +36,29 @@ pub struct Parked {
     pub roomless: Option<Resources>,
     /// The growth of the node index up to which all of `roomless` was tried; the oldest.
     pub roomless_at: Growth,
-    /// The component-wise least amount of asks refused on every node that had capacity.
+    /// The component-wise least amount of asks that predicates refused on every node with capacity.
     pub refused: Option<Resources>,
     /// The growth of the node index up to which all of `refused` was tried; the oldest.
     pub refused_at: Growth,
-    /// Some ask that waits for capacity, or was refused, may also reserve a node, however full that
-    /// is.
+    /// Whether an ask that waits for capacity, or was refused, may also reserve a node, however
+    /// full that is.
     pub reserves: bool,
-    /// Asks that may reserve a node once growths have passed them by.
+    /// The bound of asks that may reserve a node once enough growths have passed them by.
     pub passed: Option<Box<Passed>>,
-    /// Some ask that waits for capacity, or was refused, may use what others have reserved.
+    /// The bound of asks that wait for capacity, or were refused, and may use nodes that others
+    /// have reserved.
     pub borrows: Option<Borrows>,
     /// The component-wise least amount of members of bundles that found too few places.
     pub places: Option<Resources>,
-    /// The least number of places that has to come for any of these bundles.
+    /// The least number of further places for which any of these bundles waits.
     pub places_lacking: u64,
-    /// The least number of places that has to exist in all for any of these bundles.
+    /// The least number of places in all that any of these bundles needs.
     pub places_needed: u64,
     /// The growth of the node index up to which all of these bundles were tried; the oldest.
     pub places_at: Growth,
-    /// Asks that wait for shared limits of users and groups.
+    /// The bound of asks that wait for shared limits of users and groups.
     pub limited: Option<Box<Limited>>,
-    /// Quota loosening and node growth of the last visit without result; the oldest of the joined
-    /// ones.
+    /// Loosening and growth at the last visit without result; the oldest of the joined ones.
     pub judged: Epoch,
 }
 
@@ -67,7 +67,7 @@ pub struct Parked {
 pub struct Limited {
     /// The component-wise least amount of these asks.
     pub least: Resources,
-    /// Each of these asks is held back by one of these limits.
+    /// The limits; each of these asks is held back by one of them.
     pub by: SharedLimits,
     /// The loosening up to which all of them were tried; the oldest of the joined ones.
     pub at: Loosening,
@@ -80,7 +80,7 @@ impl Limited {
         view.headroom.allows(&self.least) && view.limits.is_none_or(let_on)
     }
 
-    /// The part that a queue shows its parent, as in [`WaitSet::as_seen_from_above`].
+    /// Returns the part that a queue shows its parent, as in [`WaitSet::as_seen_from_above`].
     fn as_seen_from_above(mut self: Box<Self>, own: &View<'_>) -> Option<Box<Self>> {
         if !own.headroom.allows(&self.least) {
             return None;
@@ -95,20 +95,20 @@ impl Limited {
 }
 
 impl Parked {
-    /// An ask that did not fit the headroom of an offer with this `view`.
+    /// Builds the bound of an ask that did not fit the headroom of an offer with this `view`.
     pub fn short(ask: &Resources, view: &View<'_>) -> Self {
         let judged = view.epoch();
         Self { short: Some(ask.clone()), short_at: view.loosening, judged, ..Self::default() }
     }
 
-    /// An ask that fitted the headroom but found no node.
+    /// Builds the bound of an ask that fitted the headroom but found no node.
     pub fn roomless(ask: &Resources, view: &View<'_>) -> Self {
         let judged = view.epoch();
         Self { roomless: Some(ask.clone()), roomless_at: judged.growth, judged, ..Self::default() }
     }
 
-    /// Builds the bound of an ask that was refused on every node with capacity; `judged` was the
-    /// [`View::epoch`] then, with 0 for an unknown loosening.
+    /// Builds the bound of an ask that predicates refused on every node with capacity; `judged` was
+    /// the [`View::epoch`] then, with 0 for an unknown loosening.
     pub fn refused(ask: &Resources, judged: Epoch) -> Self {
         Self { refused: Some(ask.clone()), refused_at: judged.growth, judged, ..Self::default() }
     }
@@ -126,13 +126,14 @@ impl Parked {
         }
     }
 
-    /// Builds the bound of an ask that waits for a named object, which makes it due when it comes.
+    /// Builds the bound of an ask that waits for a named object, which makes the ask due when it
+    /// arrives.
     pub fn named(view: &View<'_>) -> Self {
         Self { judged: view.epoch(), ..Self::default() }
     }
 
     fn may(&self, view: &View<'_>) -> bool {
-        // A limit is not loosened by what the epoch of a view counts.
+        // The epoch of a view does not count loosenings of limits.
         if self.limited.as_ref().is_some_and(|limited| limited.may(view)) {
             return true;
         }
@@ -148,7 +149,7 @@ impl Parked {
             || self.borrows.is_some_and(|borrows| borrows.may(self, view))
     }
 
-    /// Whether an ask here may have capacity now, where quota does not matter.
+    /// Whether an ask here may have capacity on a node now; quota is not considered.
     fn may_have_room(&self, view: &View<'_>) -> bool {
         let Some(nodes) = view.nodes else { return false };
         let grew = |least: &Option<Resources>, holds: &dyn Fn(&Resources) -> bool| {
@@ -200,7 +201,7 @@ impl Parked {
     }
 }
 
-/// Two equal bounds may not cover each other: a join leaves explicit zeros out.
+/// Two equal bounds need not cover each other: a join removes explicit zeros.
 impl Bound for Parked {
     fn join(&mut self, other: &Self) {
         self.reserves |= other.reserves;
@@ -261,8 +262,8 @@ fn join_least<M: Copy + Ord>(
 }
 
 impl WaitSet {
-    /// Whether a pending ask here may be able to use an offer with this view. `false` is certain,
-    /// `true` is not.
+    /// Whether a pending ask here may be able to use an offer with this view. `true` may be wrong,
+    /// `false` never is.
     pub fn may(&self, view: &View<'_>) -> bool {
         match self {
             Self::Nothing => false,
@@ -280,8 +281,8 @@ impl WaitSet {
         }
     }
 
-    /// Whether a pending ask here that was short of quota may have enough now. `false` is certain,
-    /// `true` is not.
+    /// Whether a pending ask here that was short of quota may have enough now. `true` may be wrong,
+    /// `false` never is.
     pub fn may_have_quota(&self, view: &View<'_>) -> bool {
         matches!(self, Self::Parked(parked) if parked.quota_may(view))
     }
@@ -292,8 +293,8 @@ impl WaitSet {
             && parked.roomless.is_none() && parked.refused.is_none())
     }
 
-    /// Whether an ask here could be tried with any quota and with permission to run: every one
-    /// except those refused on every node with capacity, of which none has grown since.
+    /// Whether an ask here could be tried with any quota and with permission to run. Only asks that
+    /// predicates refused on every node with capacity could not, as long as no such node has grown.
     pub fn may_be_tried(&self, nodes: &NodeIndex) -> bool {
         match self {
             Self::Nothing => false,
@@ -305,7 +306,7 @@ impl WaitSet {
         }
     }
 
-    /// Whether an ask here found no node, or may have been tried without result for that.
+    /// Whether an ask here found no node, or may have found none.
     pub fn may_lack_node(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -314,7 +315,7 @@ impl WaitSet {
         }
     }
 
-    /// Returns the bound of an ask that may also reserve a node, and found none for that.
+    /// Returns the bound of an ask that may also reserve a node, and found none to reserve.
     #[must_use]
     pub fn or_to_reserve(mut self) -> Self {
         if let Self::Parked(parked) = &mut self {
@@ -323,7 +324,7 @@ impl WaitSet {
         self
     }
 
-    /// Returns the bound of an ask that may also reserve a node once this many more growths have
+    /// Returns the bound of an ask that may also reserve a node once `times` more growths have
     /// passed it by.
     #[must_use]
     pub fn or_when_passed_by(mut self, ask: &Resources, times: u8) -> Self {
@@ -333,7 +334,7 @@ impl WaitSet {
         self
     }
 
-    /// Returns the bound of an ask in this leaf that may use what others have reserved.
+    /// Returns the bound of an ask in this leaf that may use nodes that others have reserved.
     #[must_use]
     pub fn or_to_borrow(mut self, priority: i32, leaf: u32, queues: &QueueTable) -> Self {
         if let Self::Parked(parked) = &mut self {
