@@ -1,8 +1,8 @@
 //! Attributes of a node, and the effect of an update on them: `docs/nodes.md#another-capacity`.
 //!
-//! An update names what is new and leaves the rest alone, so that an RM need not repeat its earlier
-//! report. A removed attribute has to be named, too, in the attribute [`REMOVED`]. That one is an
-//! order and no property of the node, so it is never kept.
+//! An update has the new attributes and leaves the others alone, so that an RM need not repeat its
+//! earlier report. To remove attributes, an update lists them in the attribute [`REMOVED`]. That
+//! one is a command and no property of the node, so it is never kept.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -26,11 +26,11 @@ pub type Attributes = Arc<Texts>;
 
 use std::collections::BTreeMap;
 
-/// The attribute of an update that names removed attributes: keys with commas between them; spaces
-/// around a key do not count.
+/// The attribute of an update that lists the attributes to be removed: keys separated by commas;
+/// spaces around a key are ignored.
 pub const REMOVED: &str = "monoceros.io/removed-attributes";
 
-/// The attribute for whether the node takes new allocations. It counts only for the update that has
+/// The attribute for whether the node takes new allocations. It applies only to the update that has
 /// it.
 pub const READY: &str = "ready";
 
@@ -38,8 +38,8 @@ pub const READY: &str = "ready";
 const FIXED: [&str; 5] =
     ["si/node-partition", "si/hostname", "si.io/hostname", "si/rackname", "si.io/rackname"];
 
-/// Merges an update into the known attributes of a node: removed keys are dropped first, then new
-/// values are set. So a key that is in both stays, with the value.
+/// Merges an update into the known attributes of a node. Removed keys are dropped first, then new
+/// values are set, so a key that is in both stays, with its new value.
 pub fn update(known: &mut BTreeMap<String, String>, mut update: BTreeMap<String, String>) {
     known.remove(READY);
     if let Some(removed) = update.remove(REMOVED) {

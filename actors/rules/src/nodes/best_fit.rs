@@ -1,10 +1,11 @@
-//! The best fit: the node that lacks the least for an ask. An ask that found no node reserves it.
+//! The best fit: the node that lacks the least for an ask. An ask that found no node may reserve
+//! it.
 //!
 //! # The score
-//! The score adds up, for each requested resource, the part of it that a node lacks: 0 where the
-//! node has capacity, 1 for a resource of which nothing is left. Parts are counted in units of 2⁻⁶⁴
+//! The score adds up, for each requested resource, the part of the request that a node lacks: 0 if
+//! the node has enough, 1 if nothing of the resource is left. Parts are counted in units of 2⁻⁶⁴
 //! and not in floating point, whose sums would depend on the order of the names. The sum is rounded
-//! to 2⁻⁴⁸, so that two thirds of one are as much as a third of each of two.
+//! to 2⁻⁴⁸, so that two thirds of one resource are as much as a third of each of two.
 
 use super::index::NodeIndex;
 use super::request::NodeRequest;
@@ -13,10 +14,10 @@ use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 impl NodeIndex {
-    /// The node to reserve for an ask that found none: of those that are open to all, hold it in
-    /// total and are not passed over, the one that lacks least of it, the first in order of
-    /// several. What names a node gets that one, open or not, reserved or not, if it is large
-    /// enough.
+    /// Returns the node to reserve for an ask that found none. It is one that is open to all, could
+    /// hold the ask when empty and is not passed over. Of these it is the one that lacks least, and
+    /// of several the first in order. A request that requires a node gets that one, open or not,
+    /// reserved or not, if it is large enough.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -48,22 +49,20 @@ impl NodeIndex {
         found.map(|(_, _, slot, _)| *slot)
     }
 
-    /// Whether the node would hold the request if it were empty, and the request may use it.
+    /// Whether the request may use the node, and an empty node of its capacity would hold it.
     pub fn may_ever_hold(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         self.total(slot).holds(request.resources) && self.admits(slot, request)
     }
 }
 
 impl Room {
-    /// Returns a lower bound for the least lack of the nodes behind this room; `None`: none is
-    /// open.
+    /// Returns a lower bound of the lack of the nodes in this room; `None` if none of them is open.
     fn least_lack(&self, wanted: &Resources) -> Option<u128> {
         self.kinds().map(|free| lack(wanted, free)).min()
     }
 }
 
-/// Returns the missing part of a requested amount, in units of 2⁻⁴⁸ of a resource; 0: nothing is
-/// missing.
+/// Returns the missing part of a requested amount, in units of 2⁻⁴⁸; 0 if nothing is missing.
 fn lack(wanted: &Resources, available: &Resources) -> u128 {
     let lacks = wanted.entries().map(|(name, wanted)| {
         let missing = wanted.saturating_sub(available.get(name).max(0));

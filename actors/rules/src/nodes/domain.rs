@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::attributes::Attributes;
 use crate::values::resources::Resources;
 
-/// The nodes with this value of this attribute.
+/// A domain: the nodes with this value of this attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Domain {
     /// The attribute.
@@ -17,7 +17,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// The domain of this value of this attribute.
+    /// Builds the domain of this value of this attribute.
     pub fn new(key: &str, value: &str) -> Self {
         Self { key: Arc::from(key), value: Arc::from(value) }
     }
@@ -33,11 +33,11 @@ impl std::fmt::Display for Domain {
     }
 }
 
-/// The amounts that several members need of one domain together.
+/// The amounts that several members need in one domain.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// The sum.
+    /// The sum of the amounts.
     pub total: &'a Resources,
-    /// The different sizes among them: a domain needs a node for each.
+    /// The different amounts: a domain needs a node that holds each.
     pub sizes: &'a [Resources],
 }

@@ -2,21 +2,22 @@
 //! `docs/gangs.md#topology`.
 //!
 //! A gang that needs one rack asks "which rack can take all of it, and which of those has least to
-//! spare?". A scan of all nodes would cost as much as there are nodes, for each gang. So the index
-//! keeps, for each requested attribute, every domain with the free amount of its open nodes
-//! together and with its nodes in their order. A domain whose sum is too small is passed over by
-//! one comparison; in one that may do, nodes are searched as in the whole partition.
+//! spare?". A scan of all nodes for each gang would be expensive. So the index keeps, for each
+//! requested attribute, every domain with the sum of the free amounts of its open nodes, and with
+//! its nodes in order. A domain whose sum is too small is skipped by one comparison; in a domain
+//! that may be large enough, nodes are searched as in the whole partition.
 //!
 //! # Cost
 //! While no attribute is requested: one comparison per change of a node. Otherwise one more descent
-//! of a small tree per change and kept attribute. An attribute is kept from its first request, by
-//! one pass over the nodes, until more nodes have changed without another request than that pass
-//! has cost; at most [`KEPT_MAX`] are kept.
+//! of a small tree per change and kept attribute. The first request for an attribute costs one pass
+//! over the nodes, and its domains are kept from then on. They are dropped when more nodes have
+//! changed without another request than that pass has cost. At most [`KEPT_MAX`] attributes are
+//! kept.
 //!
 //! # Invariants
-//! * Kept domains follow the attributes of the nodes: a search in a domain that is not kept finds
-//!   the same node, by examining more of them.
-//! * The sum of a domain is never less than what its open nodes hold together.
+//! * Kept domains follow the attributes of the nodes. A search in a domain that is not kept finds
+//!   the same node, but examines more nodes.
+//! * The sum of a domain is never less than the amounts that its open nodes hold together.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -35,15 +36,15 @@ use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
-/// Most attributes whose domains are kept at a time.
+/// The most attributes whose domains are kept at a time.
 pub(super) const KEPT_MAX: usize = 32;
-/// Least number of node changes that are followed for an attribute without another request.
+/// The least number of node changes after which an attribute without another request is dropped.
 const CHANGES_LEAST: usize = 1_024;
 
-/// Domains that may take an amount, best first.
+/// An iterator over the domains that may take an amount, best first.
 pub struct ByFit {
     key: Arc<str>,
-    /// The amount that would be left, and the position in the order of values.
+    /// The share that would be left, the index in the order of values, and the domain.
     heap: BinaryHeap<Reverse<(Share, usize, AreaId)>>,
 }
 
@@ -57,7 +58,7 @@ impl ByFit {
 }
 
 impl NodeIndex {
-    /// Keeps the domains of an attribute from now on, for as long as it is requested.
+    /// Keeps the domains of an attribute from now on, as long as it is requested.
     pub fn keep_domains(&mut self, key: &str) {
         let domains = &mut self.domains;
         domains.asked += 1;
@@ -83,7 +84,7 @@ impl NodeIndex {
         domains.kept.push(kept);
     }
 
-    /// Forgets domains that were not requested while many nodes changed.
+    /// Drops domains that were not requested while many nodes changed.
     pub(super) fn forget_domains(&mut self) {
         if !self.domains.kept.is_empty() {
             let most = CHANGES_LEAST.max(8 * self.nodes.len());
@@ -91,8 +92,8 @@ impl NodeIndex {
         }
     }
 
-    /// Returns the domains of an attribute that may take the whole amount, best fit first: the one
-    /// with the least left, of equal ones the first by value. They have to be
+    /// Returns the domains of an attribute that may take the whole amount, best fit first: the
+    /// domain with the least left, of equal ones the first by value. The attribute has to be
     /// [kept](Self::keep_domains).
     pub fn domains_by_fit(&self, key: &str, wanted: &Wanted<'_>) -> ByFit {
         let Some(kept) = self.domains.kept(key) else {
@@ -106,7 +107,7 @@ impl NodeIndex {
         ByFit { key: Arc::clone(&kept.key), heap: may.map(rank).collect() }
     }
 
-    /// Returns the domains of an attribute inside another domain, best fit first: only their nodes
+    /// Returns the domains of an attribute inside another domain, best fit first. Only their nodes
     /// in that other domain count.
     pub fn domains_inside(&self, key: &str, outer: &Domain, wanted: &Wanted<'_>) -> ByFit {
         let mut by_fit = ByFit { key: Arc::from(key), heap: BinaryHeap::new() };
@@ -128,8 +129,8 @@ impl NodeIndex {
         by_fit
     }
 
-    /// Returns the domain of an attribute with most places for this size if its nodes were one, of
-    /// equal ones the first by value.
+    /// Returns the domain of an attribute that could hold this amount most often if its nodes were
+    /// one; of equal ones the first by value.
     pub fn roomiest_domain(&self, key: &str, size: &Resources) -> Option<Domain> {
         let kept = self.domains.kept(key)?;
         let areas = kept.by_value.values().rev().map(|id| &kept.areas[*id]);
@@ -137,8 +138,8 @@ impl NodeIndex {
         Some(Domain { key: Arc::clone(&kept.key), value: Arc::clone(&most.value) })
     }
 
-    /// Counts for each domain of an attribute, by value, the requests like this one that it has
-    /// capacity for, one beside the other; `most` at most. It reads every node.
+    /// Counts for each domain of an attribute, by value, how many requests like this one it could
+    /// hold at a time, up to `most`. Reads every node.
     pub fn places_by_domain(
         &self,
         key: &str,
@@ -191,8 +192,8 @@ impl NodeIndex {
         mark < self.growth() && (one_of(&self.growths) || one_of(&self.returns))
     }
 
-    /// Returns the tree that has the nodes of all of these domains, and the domains that each node
-    /// found there has still to be checked for. `None`: there is no such node.
+    /// Returns a tree that contains the nodes of all of these domains, and the domains for which
+    /// each node in it has still to be checked. `None` if there is no such node.
     pub(super) fn within<'a, 'b>(
         &'a self,
         domains: &'b [Domain],
@@ -206,7 +207,7 @@ impl NodeIndex {
         }
     }
 
-    /// Returns the first node from there on that a request without a constraint may use in its
+    /// Returns the first node, from `from` on, that a request without a constraint may use in its
     /// domains.
     pub(super) fn find_within(
         &self,
@@ -232,7 +233,7 @@ impl NodeIndex {
         None
     }
 
-    /// Follows that a node has these attributes from now on.
+    /// Moves a node that gets these attributes to its new domains.
     pub(super) fn move_domains(&mut self, slot: NodeSlot, attributes: &Attributes) {
         let node = &self.nodes[slot];
         self.domains.leave(slot, &node.key);

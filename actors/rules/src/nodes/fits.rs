@@ -1,35 +1,37 @@
-//! Fits: the nodes that a request may use by facts of the nodes alone: labels, taints, a cordon.
+//! Fits: the nodes that a request may use according to facts of the nodes alone: labels, taints, a
+//! cordon.
 //!
 //! # Why beside predicates
-//! A predicate is asked about nodes that have capacity, so its reasons mislead where there are
-//! several pools: a request would be explained by the empty nodes of another pool that do not
-//! match, and not by the one usable node that lacks a core. Rules that read the node and the
-//! request alone have the same answer whatever the capacity, and a resource manager in this process
+//! A predicate is asked only about nodes that have capacity, so its reasons mislead if there are
+//! several pools: a pending request would be explained by the empty nodes of another pool, which do
+//! not match, and not by the one usable node that lacks a core. Rules that read only the node and
+//! the request have the same answer whatever the capacity, and a resource manager in this process
 //! may know it beforehand.
 //!
 //! # Invariant
-//! * Explanations read it; no decision does.
+//! * Only explanations read it; no decision does.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::values::hashing::SeededMap;
 
-/// The nodes that a request may use by facts of the nodes alone, as far as they are known.
+/// The nodes that a request may use according to facts of the nodes alone, as far as they are
+/// known.
 #[derive(Clone, Debug, Default)]
 pub enum Fits {
-    /// Unknown: predicates are asked about nodes with capacity only.
+    /// Unknown: only predicates know, and they are asked only about nodes with capacity.
     #[default]
     Unknown,
-    /// Not known yet: nodes are being counted.
+    /// Not known yet: the nodes are being counted.
     Counting,
     /// The answer of each node.
     Known(Arc<NodeFits>),
 }
 
 impl Fits {
-    /// Returns the number of the reason by which the node itself refuses the request, if it does
-    /// and that is known.
+    /// Returns the number of the reason why the node itself refuses the request; `None` if it does
+    /// not, or if that is not known.
     pub fn refusal(&self, node: &str) -> Option<u16> {
         match self {
             Self::Known(fits) => fits.refusal(node),
@@ -37,12 +39,12 @@ impl Fits {
         }
     }
 
-    /// Whether it is known of each node whether the request may use it.
+    /// Whether the answer of each node is known.
     pub fn is_known(&self) -> bool {
         matches!(self, Self::Known(_))
     }
 
-    /// Whether both allow the same nodes, as far as that is known.
+    /// Whether both have the same answers; `true` if neither has any.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Known(fits), Self::Known(other)) => Arc::ptr_eq(fits, other),
@@ -60,13 +62,13 @@ impl Fits {
     }
 }
 
-/// Positions of nodes in lists of refusals, by their ids.
+/// The index of each node in lists of refusals, by its id.
 pub type NodePlaces = SeededMap<Arc<str>, u32>;
 
-/// The refusals of nodes for requests of one kind.
+/// The refusals of all nodes for requests of one kind.
 #[derive(Clone, Default)]
 pub struct NodeFits {
-    /// The position of each node in `refusals`. Shared by all kinds of requests.
+    /// The index of each node in `refusals`. Shared by all kinds of requests.
     places: Arc<NodePlaces>,
     /// For each node the number of the reason plus one; zero if the request may use the node.
     refusals: Vec<u16>,
@@ -74,13 +76,13 @@ pub struct NodeFits {
 }
 
 impl NodeFits {
-    /// Builds it of the answers of the nodes at these positions: for each the number of its reason
-    /// plus one, or zero. A node without a position may be used.
+    /// Builds it from the answers of the nodes, at the indices in `places`: for each the number of
+    /// its reason plus one, or zero. A node without an index may be used.
     pub fn new(places: Arc<NodePlaces>, refusals: Vec<u16>, reasons: Vec<Arc<str>>) -> Self {
         Self { places, refusals, reasons }
     }
 
-    /// The number of the reason by which a node refuses.
+    /// Returns the number of the reason why a node refuses; `None` if it does not.
     fn refusal(&self, node: &str) -> Option<u16> {
         let place = usize::try_from(*self.places.get(node)?).ok()?;
         self.refusals.get(place)?.checked_sub(1)
@@ -88,7 +90,7 @@ impl NodeFits {
 }
 
 impl<'a> FromIterator<(&'a str, &'a str)> for NodeFits {
-    /// Builds it of the nodes that refuse, each with the reason.
+    /// Builds it from the nodes that refuse, each with its reason.
     ///
     /// ```
     /// # use monoceros_rules::nodes::{Fits, NodeFits};

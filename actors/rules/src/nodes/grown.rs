@@ -1,4 +1,4 @@
-//! Whether a node that could hold a pending ask has grown since a mark: queries of [`Growths`].
+//! Queries whether a node that could hold a pending ask has grown since a mark; see [`Growths`].
 
 use super::growth::{Growths, LOOKED_AT};
 use super::index::NodeIndex;
@@ -8,24 +8,24 @@ use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
 impl NodeIndex {
-    /// Returns the number of growths so far (everything that can make a node acceptable: a new open
-    /// node, more available or in total, opened, [touched](Self::touch)) and of
-    /// [returns](Self::take_back).
+    /// Returns the number of growths and of [returns](Self::take_back) until now. A growth is any
+    /// change by which a node may become acceptable: a new open node, a larger available amount or
+    /// total, a node that opens, or one that is [touched](Self::touch).
     pub fn growth(&self) -> Growth {
         self.grown
     }
 
     /// Counts a growth of the node if searches may find it, because its attributes have changed or
-    /// a predicate's answer about it is void.
+    /// a predicate's answer about it is no longer valid.
     pub fn touch(&mut self, slot: NodeSlot) {
         if self.entry(slot).may_be_found() {
             self.log_growth(slot);
         }
     }
 
-    /// Counts a return of the node if searches may find it, because an allocation that a constraint
-    /// counted was withdrawn before it was settled. That makes no vacancy: two asks that are
-    /// refused in turn would have each other tried again for ever.
+    /// Counts a return of the node if searches may find it, because a placement that a constraint
+    /// counted was withdrawn before it was settled. A return makes no vacancy: two asks that are
+    /// refused in turn would make each other be tried again for ever.
     pub(super) fn touch_by_return(&mut self, slot: NodeSlot) {
         if self.entry(slot).may_be_found() {
             self.grown = self.grown.next();
@@ -33,9 +33,9 @@ impl NodeIndex {
         }
     }
 
-    /// Whether an open node that grew after the growth number `mark` could hold `least` with what
-    /// it has available now. `false` is certain. `true` is too while no more than 64 nodes grew
-    /// since; beyond, it is the answer of [`Self::may_hold`].
+    /// Whether an open node that grew after the growth number `mark` could hold `least` in its
+    /// present available amount. `false` is never wrong, and `true` is not either if at most 64
+    /// nodes grew since. If more did, the answer is that of [`Self::may_hold`].
     pub fn may_hold_since(&self, mark: Growth, least: &Resources) -> bool {
         mark < self.grown
             && self.may_hold(least)
@@ -50,8 +50,8 @@ impl NodeIndex {
             && self.one_since(&self.growths, mark, |node| node.holds(least))
     }
 
-    /// Whether a node that is listed after the growth number `mark` is one of these, or there are
-    /// too many to read.
+    /// Whether a node that was listed after the growth number `mark` satisfies `is_one`; also
+    /// `true` if there are too many to read.
     pub(super) fn one_since(
         &self,
         growths: &Growths,

@@ -1,14 +1,14 @@
-//! Nodes that grew lately, newest first.
+//! The list of nodes that grew, newest first.
 //!
-//! The list answers "did a node that could hold this ask grow since?" for every pending ask. A node
-//! has the position of its last growth: one that grows a hundred times has one position, so the
-//! list cannot outgrow the number of nodes and no entry has to be dropped while its node exists.
+//! The list answers "did a node that could hold this ask grow since?" for every pending ask. Each
+//! node is listed once, at its last growth: so the list cannot become longer than the number of
+//! nodes, and no entry has to be dropped while its node exists.
 
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 
-/// Most grown nodes that are examined for one question; beyond it the answer is that of the maximum
-/// over all nodes.
+/// The most grown nodes that are examined for one question. If there are more, the answer is that
+/// of the maximum over all nodes.
 pub(super) const LOOKED_AT: usize = 64;
 
 /// Nodes in order of their last growth. The caller numbers the growths.
@@ -20,14 +20,14 @@ pub(super) struct Growths {
 
 #[derive(Clone, Debug, Default)]
 struct Link {
-    /// The number of its last growth; [`Growth::NONE`] while the slot is not in the list.
+    /// The number of the node's last growth; [`Growth::NONE`] if the slot is not in the list.
     grown: Growth,
     newer: Option<NodeSlot>,
     older: Option<NodeSlot>,
 }
 
 impl Growths {
-    /// Notes the growth with this number, which is above all earlier ones, of a node.
+    /// Records a growth of a node. Its number is above all earlier ones.
     pub(super) fn log(&mut self, slot: NodeSlot, number: Growth) {
         if self.links.len() <= slot.index() {
             self.links.resize_with(slot.index() + 1, Link::default);
@@ -40,7 +40,7 @@ impl Growths {
         self.links[slot.index()] = Link { grown: number, newer: None, older };
     }
 
-    /// Takes a node out, if it is in.
+    /// Removes a node from the list, if it is listed.
     pub(super) fn forget(&mut self, slot: NodeSlot) {
         let Some(link) = self.links.get_mut(slot.index()) else { return };
         let Link { grown, newer, older } = std::mem::take(link);
@@ -56,12 +56,12 @@ impl Growths {
         }
     }
 
-    /// The number of the last growth of a node; [`Growth::NONE`] if it is not in the list.
+    /// Returns the number of the last growth of a node; [`Growth::NONE`] if it is not in the list.
     pub(super) fn last_of(&self, slot: NodeSlot) -> Growth {
         self.links.get(slot.index()).map_or(Growth::NONE, |link| link.grown)
     }
 
-    /// The nodes that grew, each with the number of its last growth.
+    /// Returns the nodes that grew, newest first, each with the number of its last growth.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = (NodeSlot, Growth)> {
         std::iter::successors(self.newest, |slot| self.links[slot.index()].older)
             .map(|slot| (slot, self.links[slot.index()].grown))

@@ -26,7 +26,7 @@ use crate::values::key_index::KeyIndex;
 use crate::values::resources::{Limits, Resources, SharedAmounts, Sum};
 use crate::values::slots::Slots;
 
-/// A node of this id is in the index already.
+/// A node with this id is already in the index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node `{0}` exists already")]
 pub struct NodeExists(pub Arc<str>);
@@ -42,17 +42,18 @@ pub struct NodeIndex {
     pub(super) labels: Labels,
     pub(super) by_id: KeyIndex<NodeSlot>,
     pub(super) tree: OrderedTree<Key, NodeSlot, Room>,
-    /// The nodes whose room may be lent; see `lent.rs`.
+    /// The nodes whose capacity may be lent; see `lent.rs`.
     pub(super) lent: LentNodes,
     /// The sum of all totals, without names whose sum is zero.
     pub(super) capacity: Sum,
     /// The share that reservations may set aside; see `share.rs`.
     pub(super) share: Share,
-    /// The free amounts of all nodes, closed ones included; an overcommitted node has none.
+    /// The sum of the free amounts of all nodes, closed ones included. A node whose usage exceeds
+    /// its capacity counts as having none.
     pub(super) free: Sum,
-    /// The number of moves of nodes in the order.
+    /// The number of times that nodes moved in the order.
     pub(super) moves: u64,
-    /// Growths and returns so far.
+    /// The number of growths and returns until now.
     pub(super) grown: Growth,
     pub(super) growths: Growths,
     pub(super) returns: Growths,
@@ -60,16 +61,16 @@ pub struct NodeIndex {
     pub(super) vacancies: Growths,
     /// The last growths, each with the node's available amount; see `passed_by.rs`.
     pub(super) last_growths: LastGrowths,
-    /// The nodes that placement constraints admit.
+    /// The state of placement constraints.
     pub(super) affinity: Affinity,
-    /// The domains of nodes, of requested attributes.
+    /// The domains of requested attributes.
     pub(super) domains: Domains,
-    /// The number of looks of searches; see [`Self::looks`].
+    /// The number of nodes and bounds that searches have examined; see [`Self::looks`].
     pub(super) looks: Cell<u64>,
 }
 
 impl NodeIndex {
-    /// An index without nodes.
+    /// Builds an index without nodes.
     pub fn new(order: NodeOrder) -> Self {
         Self {
             order,
@@ -94,7 +95,7 @@ impl NodeIndex {
         }
     }
 
-    /// Adds a node. An open one counts as a growth.
+    /// Adds a node. An open node counts as a growth.
     pub fn insert(
         &mut self,
         id: Arc<str>,
@@ -128,7 +129,7 @@ impl NodeIndex {
         Ok(slot)
     }
 
-    /// Takes a node out; its slot may be given to the next new one.
+    /// Removes a node; its slot may be given to the next new one.
     pub fn remove(&mut self, slot: NodeSlot) {
         self.leave_affinity(slot);
         let entry = self.nodes.remove(slot);
@@ -149,9 +150,9 @@ impl NodeIndex {
     }
 
     /// Sets the available amount of a node, and its total if that changed. On a node that is open
-    /// to all, a larger quantity of either counts as a growth; amounts below zero count as zero
-    /// here, since they hold nothing either way. A larger quantity on another node has a number,
-    /// too, since all nodes together have more left then.
+    /// to all, a larger quantity of either counts as a growth. Amounts below zero count as zero in
+    /// this comparison. A larger quantity on any other node is counted as well, since it adds to
+    /// the free capacity of all nodes together.
     pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
         self.forget_domains();
         let extends = total.is_some_and(|total| !self.entry(slot).total.holds(total));
@@ -162,7 +163,7 @@ impl NodeIndex {
             if self.entry(slot).is_lent() {
                 self.log_growth(slot);
             } else {
-                // All nodes together have more left.
+                // It adds to the free capacity of all nodes together.
                 self.grown = self.grown.next();
             }
             return;
@@ -175,7 +176,7 @@ impl NodeIndex {
         self.list_growth(slot);
     }
 
-    /// Sets the available amount of a node after a placement that was never settled gave back its
+    /// Sets the available amount of a node after a placement that was never settled returned its
     /// capacity. A larger amount is a return and no growth.
     pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
         if self.change(slot, None, available) {
@@ -186,15 +187,14 @@ impl NodeIndex {
         }
     }
 
-    /// Sets the available amount of a node after it took in an amount that was
-    /// [taken](super::Taken) from here before. That is no growth, even if more was taken than it
-    /// has taken in yet.
+    /// Sets the available amount of a node on which an amount was booked that was tentatively
+    /// [taken](super::Taken) before. That is no growth, even if more was taken than is booked yet.
     pub fn take_in(&mut self, slot: NodeSlot, available: &Resources) {
         self.forget_domains();
         self.change(slot, None, available);
     }
 
-    /// Whether the node has more of something now.
+    /// Changes the amounts of a node. Returns whether any quantity is larger now.
     pub(super) fn change(
         &mut self,
         slot: NodeSlot,
@@ -229,12 +229,13 @@ impl NodeIndex {
         self.growths.log(slot, self.grown);
     }
 
-    /// Lists a growth that was just counted as one that freed capacity, or none.
+    /// Lists a growth that was just counted, for [`Self::passed_by`].
     pub(super) fn list_growth(&mut self, slot: NodeSlot) {
         self.last_growths.note(self.grown, slot, &self.nodes[slot].available);
     }
 
-    /// Opens a node for searches or closes it (draining or not ready). Opening counts as a growth.
+    /// Opens a node for searches, or closes it (it drains or is not ready). Opening counts as a
+    /// growth.
     pub fn set_open(&mut self, slot: NodeSlot, open: bool) {
         let entry = &mut self.nodes[slot];
         if entry.open == open {
@@ -252,7 +253,7 @@ impl NodeIndex {
         self.judge_vacancy(slot);
     }
 
-    /// Sorts all nodes by another order.
+    /// Sorts all nodes in another order.
     pub fn set_order(&mut self, order: NodeOrder) {
         self.moves += 1;
         self.order = order;
@@ -265,8 +266,8 @@ impl NodeIndex {
         }
     }
 
-    /// Returns the first node in order that the request may use. A request that names a node gets
-    /// that one, open or not, reserved or not, if it has capacity.
+    /// Returns the first node in order that the request may use. A request that requires a node
+    /// gets that one, open or not, reserved or not, if it has capacity.
     pub fn first(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if let Some(node) = request.required {
             return self.required(node, request);
@@ -281,8 +282,8 @@ impl NodeIndex {
         self.pass_over(first.map(|(_, slot, _)| *slot), request)
     }
 
-    /// Returns the next node after one, which need not fit itself. `None` for a request that names
-    /// a node.
+    /// Returns the next node after `after`, which itself need not fit. `None` for a request that
+    /// requires a node.
     pub fn next(&self, after: NodeSlot, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if request.required.is_some() {
             return None;
@@ -296,9 +297,9 @@ impl NodeIndex {
         self.pass_over(self.next_with_room(after, request), request)
     }
 
-    /// Returns up to `most` nodes that the request may use, in order. The search begins behind
-    /// `after`, which need not fit itself and may have been removed; if there is none behind it, at
-    /// the first node.
+    /// Returns up to `most` nodes that the request may use, in order. The search begins after the
+    /// node `after`, which need not fit and may have been removed. If no node after it fits, the
+    /// search begins with the first node.
     pub fn several(
         &self,
         request: &NodeRequest<'_>,
@@ -314,8 +315,8 @@ impl NodeIndex {
         if behind.is_empty() { from(self.first(request)) } else { behind }
     }
 
-    /// Returns up to `most` nodes that the request may use, in order, from this one on; with
-    /// `only_equal`, only those with the same score.
+    /// Returns up to `most` nodes that the request may use, in order, beginning with `first`. With
+    /// `only_equal`, only nodes with the same score as `first`.
     pub fn from(
         &self,
         first: NodeSlot,
@@ -329,26 +330,25 @@ impl NodeIndex {
         all.take_while(is_meant).take(most).collect()
     }
 
-    /// Whether the request passes over the node, whatever it has free.
+    /// Whether the request passes over the node, whatever its free capacity.
     pub(super) fn is_passed_over(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         request.avoided.is_some_and(|slots| slots.contains(slot.index()))
             || request.passes_over(self.id(slot))
     }
 
-    /// Returns the number of times that searches have examined a node, or a bound over several, so
-    /// far.
+    /// Returns the number of times until now that searches have examined a node, or a bound over
+    /// several nodes.
     pub fn looks(&self) -> u64 {
         self.looks.get()
     }
 
-    /// Whether enough is free; counts as a look.
+    /// Whether the room holds the amount; counts as a look.
     pub(super) fn looks_at(&self, room: &Room, amount: &Resources) -> bool {
         self.looks.set(self.looks.get().wrapping_add(1));
         room.holds(amount)
     }
 
-    /// Whether the request may use this node now: a search that passed over all others would find
-    /// it.
+    /// Whether the request may use this node now: it would be found if all others were passed over.
     pub fn takes(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         let Some(node) = self.nodes.find(slot) else { return false };
         match request.required {
@@ -373,7 +373,7 @@ impl NodeIndex {
         next.map(|(_, slot, _)| *slot)
     }
 
-    /// Returns the first node from this one on that the request does not pass over.
+    /// Returns the first node, from `found` on, that the request does not pass over.
     pub(super) fn pass_over(
         &self,
         mut found: Option<NodeSlot>,
@@ -385,13 +385,13 @@ impl NodeIndex {
         found
     }
 
-    /// Whether the most that open nodes have of each resource holds the ask, perhaps on different
-    /// nodes of those that are short of the same: `false` is certain, `true` is not.
+    /// Whether the maximum that open nodes of one kind (see `room.rs`) have of each resource holds
+    /// the ask. The maxima may be of different nodes: `true` may be wrong, `false` never is.
     pub fn may_hold(&self, ask: &Resources) -> bool {
         self.tree.bound().is_some_and(|room| room.holds(ask))
     }
 
-    /// The node of this id.
+    /// Returns the node with this id.
     pub fn slot_of(&self, id: &str) -> Option<NodeSlot> {
         self.by_id.find(id, |slot| Some(&*self.nodes.find(slot)?.id))
     }
@@ -412,26 +412,26 @@ impl NodeIndex {
         &self.entry(slot).available
     }
 
-    /// Whether the node takes new allocations: it neither drains nor is unready. Searches do not
-    /// find it all the same while it is [reserved](Self::is_reserved).
+    /// Whether the node takes new allocations: it neither drains nor is unready. Searches still do
+    /// not find it while it is [reserved](Self::is_reserved).
     #[inline]
     pub fn is_open(&self, slot: NodeSlot) -> bool {
         self.entry(slot).open
     }
 
-    /// Returns the number of moves in the order: while it stays the same, no node that was there
-    /// has moved.
+    /// Returns the number of moves in the order. While it stays the same, no node that was in the
+    /// index has moved.
     pub fn moves(&self) -> u64 {
         self.moves
     }
 
-    /// The position of a node in the order in which nodes are tried; positions compare as the nodes
-    /// do.
+    /// Returns the position of a node in the order in which nodes are tried; positions compare as
+    /// the nodes do.
     pub fn position(&self, slot: NodeSlot) -> impl Ord + Copy + use<> {
         self.entry(slot).key
     }
 
-    /// The score of a node; nodes are tried from the lowest score to the highest.
+    /// Returns the score of a node; nodes are tried from the lowest score to the highest.
     pub fn score(&self, slot: NodeSlot) -> f64 {
         let entry = self.entry(slot);
         self.order.score(&entry.total, &entry.available)
@@ -447,14 +447,14 @@ impl NodeIndex {
         self.tree.is_empty()
     }
 
-    /// The sum of the totals of all nodes, without names whose sum is zero.
+    /// Returns the sum of the totals of all nodes, without names whose sum is zero.
     pub fn capacity(&self) -> &Resources {
         self.capacity.shown()
     }
 
-    /// Returns what all nodes together have left of each resource that any of them has, closed and
-    /// reserved ones included. A node that is used beyond its capacity has nothing left; its excess
-    /// is not taken from others. Unlimited without nodes.
+    /// Returns the free amount of all nodes together, closed and reserved ones included, of each
+    /// resource that any of them has. A node whose usage exceeds its capacity counts as zero; its
+    /// excess is not subtracted from others. Unlimited if there are no nodes.
     pub fn left(&self) -> Limits {
         let mut left = Resources::new();
         for (name, _) in self.capacity().entries() {
@@ -463,7 +463,7 @@ impl NodeIndex {
         left.into()
     }
 
-    /// Whether all nodes together have this much left, perhaps a little on each.
+    /// Whether all nodes together have this amount free, perhaps a little on each.
     pub fn is_free_in_all(&self, wanted: &Resources) -> bool {
         self.free.holds(wanted)
     }
@@ -478,17 +478,17 @@ impl NodeIndex {
         self.labels.slots()
     }
 
-    /// Returns the nodes behind this id, whether it exists or not, in order of their ids. No node
-    /// before it is read.
+    /// Returns the nodes after this id, which need not exist, in order of their ids. Nodes before
+    /// it are not read.
     pub fn behind(&self, id: &str) -> impl Iterator<Item = NodeSlot> {
         self.labels.slots_behind(id)
     }
 
-    /// Gives a new id its label, and moves the nodes that had to make room for it.
+    /// Assigns a label to a new id, and moves the nodes whose labels had to change for it.
     pub(super) fn label(&mut self, id: &Arc<str>, slot: NodeSlot) -> u64 {
         let inserted = self.labels.insert(Arc::clone(id), slot);
-        // All are taken out before the first is put in again: a node may get the label that another
-        // still has.
+        // All are removed before the first is inserted again: a node may get the label that another
+        // one still has.
         for (moved, _) in &inserted.moved {
             let key = self.entry(*moved).key;
             let known = self.tree.remove(&key);
@@ -527,7 +527,7 @@ impl NodeIndex {
     }
 }
 
-/// The quantities of an amount that are above zero.
+/// Returns the quantities of an amount that are above zero.
 fn positive(amount: &Resources) -> Cow<'_, Resources> {
     if !amount.has_negative() {
         return Cow::Borrowed(amount);

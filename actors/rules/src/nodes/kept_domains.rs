@@ -1,5 +1,4 @@
-//! Kept domains, by attribute: the free amount of their nodes together, and the nodes in their
-//! order.
+//! Kept domains, by attribute: the sum of the free amounts of their nodes, and the nodes in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::values::resources::{Resources, Sum};
 use crate::values::slots::Slots;
 
 crate::slot! {
-    /// A domain among those of its attribute.
+    /// A domain among the domains of its attribute.
     pub(super) struct AreaId;
 }
 
@@ -26,7 +25,7 @@ pub(super) type NodeTree = OrderedTree<Key, NodeSlot, Room>;
 #[derive(Debug, Default)]
 pub(super) struct Domains {
     pub(super) kept: Vec<Kept>,
-    /// The number of times that domains were asked for.
+    /// The number of requests for domains until now.
     pub(super) asked: u64,
 }
 
@@ -38,7 +37,8 @@ pub(super) struct Kept {
     pub(super) by_value: BTreeMap<Arc<str>, AreaId>,
     /// The domain of each node.
     pub(super) of: Vec<Option<AreaId>>,
-    /// The number of the last request for it, and the number of nodes that changed since.
+    /// The number of the last request for this attribute, and the number of nodes that changed
+    /// since.
     pub(super) asked: u64,
     pub(super) changes: usize,
 }
@@ -51,7 +51,7 @@ pub(super) struct Area {
     pub(super) free: Free,
 }
 
-/// The free amounts of open nodes together.
+/// The sum of the free amounts of open nodes.
 #[derive(Debug, Default)]
 pub(super) struct Free(pub(super) Sum);
 
@@ -64,7 +64,7 @@ impl Free {
         room.kinds().for_each(|free| self.0.subtract(free));
     }
 
-    /// Returns the largest share of the partition that is left after taking this amount.
+    /// Returns the largest share of the partition's capacity that is left after taking this amount.
     pub(super) fn left_by(&self, total: &Resources, capacity: &Resources) -> Share {
         let mut most = 0.0_f64;
         for (name, sum) in self.0.entries() {
@@ -76,7 +76,7 @@ impl Free {
         Share::of(most)
     }
 
-    /// Returns the number of places of this size, if all nodes were one.
+    /// Returns the number of times that this amount fits, if all nodes were one.
     pub(super) fn places(&self, size: &Resources) -> u64 {
         let wanted = size.entries().filter(|(_, wanted)| *wanted > 0);
         let places = wanted.map(|(name, wanted)| self.0.get(name) / i128::from(wanted));
@@ -167,15 +167,15 @@ impl Domains {
         self.kept.iter().find(|kept| *kept.key == *key)
     }
 
-    /// Follows a change of a node's free amount or position in the order; `old` is its earlier
-    /// position.
+    /// Updates the domains after a change of a node's free amount or position in the order; `old`
+    /// is its earlier position.
     pub(super) fn follow(&mut self, slot: NodeSlot, old: &Key, node: &IndexedNode) {
         for kept in &mut self.kept {
             kept.follow(slot, old, node);
         }
     }
 
-    /// Enters a node with these attributes.
+    /// Adds a node with these attributes.
     pub(super) fn enter(
         &mut self,
         slot: NodeSlot,
@@ -187,7 +187,7 @@ impl Domains {
         }
     }
 
-    /// Removes a node that is removed, or loses its attributes or its position in the order.
+    /// Removes a node, because it is removed or its attributes or its position change.
     pub(super) fn leave(&mut self, slot: NodeSlot, key: &Key) {
         for kept in &mut self.kept {
             kept.leave(slot, key);

@@ -1,12 +1,11 @@
-//! Labels: numbers with the order of node ids, so that no comparison on the hot path reads a
-//! string.
+//! Labels: numbers in the order of node ids, so that no frequent comparison reads a string.
 //!
-//! A new id gets a number between those of its neighbours. If no number is left there, the labels
-//! around it are spread evenly again. The spread covers the smallest neighbourhood that is sparse
-//! enough, and a larger one has to be sparser. So a neighbourhood that was spread takes many more
-//! ids before it is spread again, in whatever order they arrive. Nodes that register alphabetically
-//! in front of an earlier one are common; without this rule every fiftieth of them would relabel
-//! every node.
+//! A new id gets a number between those of its neighbours. If no number is left between them, the
+//! labels around it are spread evenly. The spread covers the smallest neighbourhood that is sparse
+//! enough; the larger a neighbourhood is, the sparser it has to be. So a neighbourhood that was
+//! spread takes many more ids before it is spread again, in whatever order they arrive. Nodes that
+//! register in alphabetical order before one that exists are common; without this rule every
+//! fiftieth of them would relabel every node.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -14,8 +13,8 @@ use std::sync::Arc;
 
 use crate::values::ids::NodeSlot;
 
-/// The distance an id at either end keeps from its neighbour: ids that arrive in order fill the
-/// range evenly instead of halving it each time.
+/// The distance that an id at either end keeps from its neighbour. With it, ids that arrive in
+/// order fill the range evenly instead of halving it each time.
 const STEP: u64 = 1 << 40;
 
 /// The ids of all nodes in order, with their labels.
@@ -27,14 +26,14 @@ pub(super) struct Labels {
 #[derive(Clone, Copy, Debug)]
 struct Labelled {
     slot: NodeSlot,
-    /// Neither 0 nor `u64::MAX`: those are the ends.
+    /// The label; neither 0 nor `u64::MAX`, which are the ends of the range.
     label: u64,
 }
 
 /// The result of an insertion.
 pub(super) struct Inserted {
     pub(super) label: u64,
-    /// The nodes that have another label now.
+    /// The nodes whose labels changed, each with its new label.
     pub(super) moved: Vec<(NodeSlot, u64)>,
 }
 
@@ -44,17 +43,17 @@ impl Labels {
         self.by_id.values().map(|there| there.slot)
     }
 
-    /// Returns the nodes behind this id, whether it exists or not, in order of their ids.
+    /// Returns the nodes after this id, which need not exist, in order of their ids.
     pub(super) fn slots_behind(&self, id: &str) -> impl Iterator<Item = NodeSlot> {
         self.by_id.range::<str, _>((Excluded(id), Unbounded)).map(|(_, there)| there.slot)
     }
 
-    /// Takes an id out; the labels of the others stay.
+    /// Removes an id; all other labels stay.
     pub(super) fn remove(&mut self, id: &str) {
         self.by_id.remove(id);
     }
 
-    /// Adds an id that is new.
+    /// Adds an id, which is new.
     pub(super) fn insert(&mut self, id: Arc<str>, slot: NodeSlot) -> Inserted {
         let below = self.by_id.range::<str, _>((Unbounded, Excluded(&*id))).next_back();
         let above = self.by_id.range::<str, _>((Excluded(&*id), Unbounded)).next();
@@ -70,7 +69,7 @@ impl Labels {
         Inserted { label, moved }
     }
 
-    /// Gives new labels to the neighbourhood of `id`; returns those that changed.
+    /// Spreads the labels around `id`; returns the nodes whose labels changed.
     fn spread(&mut self, id: &str) -> Vec<(NodeSlot, u64)> {
         let mut reach = 16;
         let (first, last, low, gap) = loop {
@@ -99,7 +98,7 @@ impl Labels {
     }
 }
 
-/// Returns a label strictly between two neighbours, or between one of them and the end.
+/// Returns a label strictly between two neighbours, or between one neighbour and the end.
 fn between(below: Option<u64>, above: Option<u64>) -> Option<u64> {
     let (low, high) = (below.unwrap_or(0), above.unwrap_or(u64::MAX));
     let half = (high - low) / 2;
@@ -111,11 +110,11 @@ fn between(below: Option<u64>, above: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The ids on one side of a new one, and the new one, up to a number of them.
+/// A new id and the ids on one side of it, up to a number of them.
 struct Side {
     n: u64,
     end: Arc<str>,
-    /// The label of the first id beyond.
+    /// The label of the first id beyond these; `None` if there is none.
     beyond: Option<u64>,
 }
 
@@ -135,7 +134,7 @@ impl Side {
 mod tests {
     use super::*;
 
-    /// Adds ids in this order; returns the number of nodes that were relabelled on the way.
+    /// Adds ids in this order; returns the number of nodes that were relabelled for them.
     fn insert_all(ids: impl IntoIterator<Item = String>) -> (Labels, usize) {
         let mut labels = Labels::default();
         let mut n_moved = 0;
@@ -164,7 +163,7 @@ mod tests {
         let in_front = std::iter::once("z".to_owned()).chain((0..n).map(id));
         let behind = std::iter::once("a".to_owned()).chain((0..n).rev().map(id));
         let two_runs = (0..n).map(|at| format!("{}-{at:06}", if at % 2 == 0 { 'a' } else { 'b' }));
-        // 0, n, 1, n - 1, …: always between the last two.
+        // 0, n, 1, n - 1, …: each between the last two.
         let inwards = (0..n).map(|at| id(if at % 2 == 0 { at } else { 2 * n - at }));
         let orders: [(&str, Vec<String>); 4] = [
             ("in front of one", in_front.collect()),

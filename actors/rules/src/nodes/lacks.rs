@@ -1,7 +1,8 @@
-//! Reasons why no node holds a request: counts of nodes by what they lack.
+//! Reasons why no node holds a request: counts of nodes by the resources that they lack, or other
+//! reason.
 //!
-//! A search answers with a node or with nothing, and costs one descent. People ask why a request is
-//! pending, one ask at a time, so that answer may read every node; a search must not.
+//! A search returns a node or nothing, and costs one descent. Explanations of a pending request are
+//! made one at a time, so that this module may read every node; a search must not.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,47 +16,47 @@ use super::set_aside::SetAside;
 use crate::values::ids::NodeSlot;
 use crate::values::readable::title;
 
-/// Most reasons of nodes that a sentence names.
+/// The most reasons of nodes that a sentence lists.
 const TEXTS_SHOWN: usize = 8;
 
 /// Counts of nodes that do not hold a request. A node counts once, for the first of these reasons
-/// that applies; one that lacks several resources counts for each.
+/// that applies; a node that lacks several resources counts for each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLacks {
-    /// The number of nodes that could be asked at all: all of them, or the one that is required.
+    /// The number of nodes in question: all of them, or the one that is required.
     pub nodes: usize,
-    /// The closed ones among them: they drain or are not ready.
+    /// Those that are closed: they drain or are not ready.
     pub closed: usize,
-    /// Open ones that the request may not use whatever capacity they have, by the reason that they
-    /// give themselves.
+    /// Open nodes that the request may not use whatever their capacity, by the reason that the node
+    /// itself gives.
     pub unfit: BTreeMap<Arc<str>, usize>,
-    /// Whether these are still being counted.
+    /// Whether the nodes in `unfit` are still being counted.
     pub is_counting: bool,
-    /// Other open ones that would not hold it even if empty.
+    /// Other open nodes that would not hold the request even if empty.
     pub too_small: usize,
-    /// Other open ones that are set aside for asks which reserved them.
+    /// Other open nodes that are set aside for asks which reserved them.
     pub reserved: usize,
-    /// Other open ones that its placement constraint excludes.
+    /// Other open nodes that the placement constraint excludes.
     pub constraints: usize,
-    /// Other open ones outside the domain of its task group.
+    /// Other open nodes outside the domain of the task group.
     pub topology: usize,
-    /// Other open ones whose predicate refused the ask, or was not answered in time.
+    /// Other open nodes for which a predicate refused the ask, or was not answered in time.
     pub refused: usize,
-    /// Open ones that its RM has refused for good.
+    /// Other open nodes that the RM has refused for good.
     pub excluded: usize,
-    /// The number of the others that lack a resource, by resource.
+    /// The number of other nodes that lack a resource, by resource.
     pub lacking: BTreeMap<Arc<str>, usize>,
-    /// The nodes that no reason excludes.
+    /// The number of nodes that no reason excludes.
     pub holding: usize,
 }
 
 impl NodeLacks {
-    /// Whether there are nodes, and all of the open ones refuse the request by themselves.
+    /// Whether there are nodes, and each of them is closed or refuses the request by itself.
     pub fn are_all_unfit(&self) -> bool {
         !self.unfit.is_empty() && self.closed + self.unfit.values().sum::<usize>() == self.nodes
     }
 
-    /// Returns the reasons that nodes give themselves, the most frequent first.
+    /// Returns the reasons in `unfit` with their counts, the most frequent first.
     pub fn unfit_by_count(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
         let mut unfit: Vec<_> = self.unfit.iter().map(|(reason, count)| (reason, *count)).collect();
         unfit.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
@@ -109,9 +110,9 @@ impl NodeLacks {
 /// Counts by number; names are added at the end, since a cluster has many nodes and few texts.
 struct Counts<'a> {
     fits: &'a Fits,
-    /// The number of nodes that lack a resource, by resource of the request.
+    /// The number of nodes that lack a resource, by the index of the resource in the request.
     short: Vec<usize>,
-    /// The number of nodes that refuse, by reason.
+    /// The number of nodes that refuse, by the number of the reason.
     unfit: Vec<usize>,
 }
 
@@ -126,7 +127,7 @@ impl Counts<'_> {
 }
 
 impl NodeIndex {
-    /// Counts nodes by what they lack; reads every node.
+    /// Counts nodes by the reason why they do not hold the request. Reads every node.
     pub fn lacks(&self, request: &NodeRequest<'_>, fits: &Fits) -> NodeLacks {
         self.lacks_of_each(&[(*request, fits)]).pop().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! The last growths ([`Growth`]): each with the available amount of the node at that time.
-//! [`PassedBy`] counts consecutive growths that left too little for an ask.
+//! The list of the last growths, each with the available amount of the node at that time, and the
+//! count of consecutive growths that passed an ask by, that is, left too little for it.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
-/// The number of growths without room after which an ask counts as passed by.
+/// The number of consecutive growths that left too little, after which an ask counts as passed by.
 pub const PASSED_BY: u8 = 3;
-/// The number of growths that are listed.
+/// The most growths that are listed.
 pub(super) const LISTED: usize = 64;
 
-/// The last growths.
+/// The last growths, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct LastGrowths(pub(super) VecDeque<Grown>);
 
@@ -20,15 +20,15 @@ pub(super) struct LastGrowths(pub(super) VecDeque<Grown>);
 pub(super) struct Grown {
     pub(super) number: Growth,
     pub(super) node: NodeSlot,
-    /// The available amount of the node then.
+    /// The available amount of the node at that time.
     pub(super) available: Resources,
 }
 
 impl LastGrowths {
-    /// Notes the growth with this number, which is above all earlier ones, of a node with this
-    /// available amount.
+    /// Records a growth of a node, which has this available amount. The number is above all earlier
+    /// ones.
     pub(super) fn note(&mut self, number: Growth, node: NodeSlot, available: &Resources) {
-        // A dropped entry is used again, because it has the memory already.
+        // A dropped entry is used again, since it has its memory already.
         let mut grown = if self.0.len() < LISTED { None } else { self.0.pop_front() };
         if let Some(grown) = &mut grown {
             (grown.number, grown.node) = (number, node);
@@ -38,7 +38,7 @@ impl LastGrowths {
         self.0.push_back(grown);
     }
 
-    /// Forgets a node that is removed; its slot may be given to another.
+    /// Removes a node that is removed from the index; its slot may be given to another.
     pub(super) fn forget(&mut self, node: NodeSlot) {
         self.0.retain(|grown| grown.node != node);
     }
@@ -48,17 +48,17 @@ impl LastGrowths {
     }
 }
 
-/// The growths in a row that left no room for an ask.
+/// The consecutive growths that left too little for an ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedBy {
-    /// The last growth that is counted.
+    /// The number of the last growth up to which they were counted.
     pub at: Growth,
-    /// The number of them, up to [`PASSED_BY`].
+    /// The number of these growths, up to [`PASSED_BY`].
     pub times: u8,
 }
 
 impl PassedBy {
-    /// Whether there are enough for the ask to reserve a node.
+    /// Whether there are enough of them for the ask to reserve a node.
     pub fn is_enough(self) -> bool {
         self.times >= PASSED_BY
     }

@@ -1,17 +1,18 @@
 //! Lending: an ask of a higher priority may use the capacity of a node that another ask has
-//! reserved. These are the operations of the index on the tree of such nodes (`LentNodes`).
+//! reserved.
 //!
 //! # Why a tree of its own
 //! Most searches end among the nodes that are open to all. An ask that finds nothing there, and may
-//! borrow, searches here, in the same order of nodes; there are few of them, since the capacity set
-//! aside is bounded. Which ask may borrow from which is a rule of its own
-//! ([`crate::decide::lending`]); the index knows the priority of the ask that reserved a node, so
+//! borrow, searches this tree (`lent.rs`), in the same order of nodes. It has few nodes, since the
+//! capacity set aside is bounded. Which ask may borrow from which is a separate rule
+//! ([`crate::decide::lending`]). The index knows the priority of the ask that reserved a node, so
 //! that asks that cannot borrow are not woken.
 //!
 //! # Invariants
-//! * The tree has exactly the open nodes that are set aside as [`SetAside::Bounded`].
+//! * The tree has exactly the open nodes that are set aside as
+//!   [`SetAside::Bounded`](super::set_aside::SetAside).
 //! * A growth or a return of such a node is listed like that of a node open to all.
-//! * [`NodeIndex::may_lend_since`] never says `false` where a node that grew since has capacity for
+//! * [`NodeIndex::may_lend_since`] never returns `false` if a node that grew since has capacity for
 //!   `least`, and was reserved by an ask of a lower effective priority.
 
 use super::index::NodeIndex;
@@ -29,8 +30,8 @@ impl NodeIndex {
         self.lent.ranks_otherwise = ranks_otherwise;
     }
 
-    /// Counts a growth of each node whose capacity may be lent, because other asks may borrow it
-    /// than before.
+    /// Counts a growth of each node whose capacity may be lent, because other asks than before may
+    /// borrow it.
     pub fn lend_again(&mut self) {
         let lent: Vec<NodeSlot> = self.lent.tree.iter().map(|(_, slot, _)| *slot).collect();
         for slot in lent {
@@ -45,8 +46,8 @@ impl NodeIndex {
         }
     }
 
-    /// Follows that a node was opened or closed, or set aside or given back. Returns whether its
-    /// capacity may be lent.
+    /// Updates the tree after a node was opened or closed, or set aside or given back. Returns
+    /// whether its capacity may be lent.
     pub(super) fn follow_lending(&mut self, slot: NodeSlot) -> bool {
         let entry = &self.nodes[slot];
         if !entry.is_lent() {
@@ -57,9 +58,9 @@ impl NodeIndex {
         entry.is_lent()
     }
 
-    /// Returns what `find` returns at the first node in order whose capacity may be lent, that has
-    /// capacity for the request, and that it may use; behind `after`, if given. If `find` returns
-    /// nothing, the next node is tried.
+    /// Calls `find` for the nodes whose capacity may be lent, that have capacity for the request
+    /// and that it may use, in order; begins after `after`, if given. Returns the first result that
+    /// is not `None`.
     pub fn first_lent<T>(
         &self,
         after: Option<NodeSlot>,
@@ -86,13 +87,15 @@ impl NodeIndex {
         self.entry(slot).is_lent()
     }
 
-    /// Whether any node whose capacity may be lent could hold `least`. `false` is certain.
+    /// Whether a node whose capacity may be lent could hold `least`. `true` may be wrong, `false`
+    /// never is.
     pub fn may_lend(&self, least: &Resources) -> bool {
         self.lent.tree.bound().is_some_and(|room| room.holds(least))
     }
 
-    /// Whether a node that grew after the growth number `mark` (or, unless `only_growths`, had a
-    /// return) could lend `least` to an ask of this priority (`None`: of any). `false` is certain.
+    /// Whether a node that grew after the growth number `mark` could lend `least` to an ask of this
+    /// priority (`None`: of any). Unless `only_growths`, a return counts as well. `true` may be
+    /// wrong, `false` never is.
     pub fn may_lend_since(
         &self,
         mark: Growth,

@@ -3,27 +3,29 @@
 //!
 //! # Why
 //! A partition of a hundred thousand machines places an ask by one descent of an
-//! [`OrderedTree`](crate::order::tree::OrderedTree): its key is the node's score, its bound what is
-//! free. The index also remembers which nodes *grew* lately, so that an ask that found no node is
-//! not tried again before one of them could take it.
+//! [`OrderedTree`](crate::order::tree::OrderedTree): its key is the node's score, its bound the
+//! free amount. The index also records which nodes *grew*, so that an ask that found no node is not
+//! tried again before one of them could take it.
 //!
 //! # Slots and labels
-//! A node is known by its [`NodeSlot`](crate::values::ids::NodeSlot), a small number; ids are read
-//! when a node is added or removed. Equal scores are ordered by id, yet no comparison reads a
-//! string: each node carries a number, its *label*, and labels ascend as the ids do (`labels.rs`).
+//! Code refers to a node by its [`NodeSlot`](crate::values::ids::NodeSlot), a small number; ids are
+//! read when a node is added or removed. Nodes with equal scores are ordered by id, yet no
+//! comparison reads a string: each node has a number, its *label*, and labels ascend as the ids do
+//! (`labels.rs`).
 //!
 //! # Invariants
 //! * Nodes are in order of (score, id), for the totals and available amounts last set.
-//! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too, and [`NodeIndex::left`]
-//!   that of what each has left.
-//! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that a
-//!   node which is open to all (and grew since) holds now.
-//! * A change that only lowers what is available is not a growth.
-//! * A node that is set aside (`reserved.rs`) is found by no search that does not name it, except
-//!   by one for what may be lent (`lent.rs`), and its growths wake no other asks.
-//! * What a placement held while it waited for its predicate and gives back is a *return*: a growth
-//!   for an ask that found no room meanwhile, and none for one that was refused with that room in
-//!   hand.
+//! * [`NodeIndex::capacity`] is the sum of all totals, closed nodes included, and
+//!   [`NodeIndex::left`] the sum of all free amounts.
+//! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never return `false` for an ask that
+//!   a node which is open to all (and grew since) holds now.
+//! * A change that only lowers the available amount is not a growth.
+//! * No search finds a node that is set aside (`reserved.rs`), unless it requires the node or
+//!   searches for capacity that may be lent (`lent.rs`). The growths of such a node wake no other
+//!   asks.
+//! * If a placement ends while it waits for its predicate, the amount that it returns is a
+//!   *return*: a growth for an ask that found no room before, but none for an ask that was refused
+//!   with that room at hand.
 //!
 //! ```
 //! use std::sync::Arc;

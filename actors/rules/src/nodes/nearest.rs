@@ -1,9 +1,9 @@
-//! The nearest node of a request that no node holds: the one where the least has to be freed.
+//! The nearest node to a request that no node holds: the one on which the least has to be freed.
 //!
 //! *Nearest* is the node whose largest shortage, relative to the requested amount, is least; of
-//! several the first in order. Nodes that could not hold the request even when empty do not count.
-//! Nor do nodes that are closed, that the request passes over or that refuse it by themselves:
-//! nothing has to be freed on these.
+//! several the first in order. Nodes that could not hold the request even when empty are not
+//! compared. Nor are nodes that are closed, that the request passes over or that refuse it by
+//! themselves: freeing capacity on these would not help.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::score::ordered_bits;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
-/// The node that comes nearest to a request.
+/// The node that comes nearest to holding a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nearest {
     /// The node's id.
@@ -26,8 +26,8 @@ pub struct Nearest {
 }
 
 impl NodeIndex {
-    /// Returns the node that comes nearest to a request; `None` if more capacity on a node would
-    /// not help. It reads only nodes that may come nearer than the best so far.
+    /// Returns the node that comes nearest to holding a request; `None` if more capacity on a node
+    /// would not help. Reads only nodes that may be nearer than the best one found before.
     pub fn nearest(&self, request: &NodeRequest<'_>, fits: &Fits) -> Option<Nearest> {
         let may = |slot: NodeSlot| self.may_come_near(slot, request, fits);
         let slot = match request.required {
@@ -52,20 +52,19 @@ impl NodeIndex {
         );
         let least = least.map(|(share, _, slot, _)| (share, *slot)).into_iter();
         let own = request.own.filter(|own| self.may_come_near(*own, request, fits));
-        // Of two that are as near, the one that is reserved for the request wins.
+        // Of two nodes that are equally near, the one that is reserved for the request wins.
         let own = own.map(|own| (share(own), own));
         own.into_iter().chain(least).min_by_key(|(share, _)| *share).map(|(_, slot)| slot)
     }
 
-    /// Whether the node would hold the request if it were empty.
+    /// Whether the request may use the node, and an empty node of its capacity would hold it.
     fn may_come_near(&self, slot: NodeSlot, request: &NodeRequest<'_>, fits: &Fits) -> bool {
         self.total(slot).holds(request.resources)
             && self.admits(slot, request)
             && fits.refusal(self.id(slot)).is_none()
     }
 
-    /// Counts the requests like this one that nodes have capacity for, one beside the other; `most`
-    /// at most.
+    /// Counts how many requests like this one all nodes could hold at a time, up to `most`.
     pub fn places(&self, request: &NodeRequest<'_>, fits: &Fits, most: u64) -> u64 {
         let mut places = 0_u64;
         for (slot, node) in self.nodes.iter() {
@@ -84,7 +83,7 @@ impl NodeIndex {
         Some(self.entry(self.slot_of(node)?).lacks(wanted))
     }
 
-    /// Returns the capacity that a node would need to hold a request beside what is there.
+    /// Returns the capacity that a node would need to hold a request in addition to its usage.
     pub fn size_for(&self, node: &str, wanted: &Resources) -> Option<Resources> {
         let node = self.entry(self.slot_of(node)?);
         let used = node.total.minus(&node.available);

@@ -11,11 +11,11 @@ use crate::values::resources::Resources;
 #[derive(Debug)]
 pub(super) struct IndexedNode {
     pub(super) id: Arc<str>,
-    /// The capacity; equal nodes share one.
+    /// The capacity; nodes with equal capacities share one value.
     pub(super) total: Arc<Resources>,
     pub(super) available: Resources,
     pub(super) open: bool,
-    /// Whether it is set aside for asks that reserved it.
+    /// Whether, and for which asks, it is set aside.
     pub(super) aside: SetAside,
     pub(super) key: Key,
     /// The flags of the conditions that admit it; see `affinity/flags.rs`.
@@ -25,17 +25,17 @@ pub(super) struct IndexedNode {
 /// The position of a node in the order: its score, then its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// [`ordered_bits`] of the score.
+    /// The [`ordered_bits`] of the score.
     pub(super) score: u64,
     pub(super) label: u64,
 }
 
-/// The begin and direction of a search.
+/// The start and direction of a search.
 #[derive(Clone, Copy)]
 pub(super) enum Start<'a> {
     /// From the first node, upwards.
     First,
-    /// From the node behind this one, upwards.
+    /// From the node after this one, upwards.
     Behind(&'a Key),
     /// From the last node, downwards.
     Last,
@@ -50,7 +50,7 @@ impl IndexedNode {
         self.is_open_to_all() && self.has_room(ask)
     }
 
-    /// Whether a search that does not name the node may find it.
+    /// Whether a search that does not require the node may find it.
     pub(super) fn is_open_to_all(&self) -> bool {
         self.open && self.aside == SetAside::No
     }
@@ -60,12 +60,12 @@ impl IndexedNode {
         self.open && matches!(self.aside, SetAside::Bounded(_))
     }
 
-    /// Whether a search may find it for an ask that does not name it.
+    /// Whether a search may find it for an ask that does not require it.
     pub(super) fn may_be_found(&self) -> bool {
         self.is_open_to_all() || self.is_lent()
     }
 
-    /// Scores the node as it is now; returns its earlier key.
+    /// Updates the score of the node; returns its earlier key.
     pub(super) fn rescore(&mut self, order: &NodeOrder) -> Key {
         let old = self.key;
         self.key.score = ordered_bits(order.score(&self.total, &self.available));

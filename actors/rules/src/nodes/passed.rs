@@ -1,10 +1,10 @@
-//! Nodes that a search passed over before its result, and the reasons.
+//! Nodes that a search passed over before the node that it found, and the reasons.
 //!
 //! # Cost and limits
-//! A search steps over thousands of full nodes by one comparison, and a reason for each of them
-//! would cost more than the search. So only the nodes beside the one that was found are examined
-//! (some thirty at most). Whole ranges before them are counted with the reason
-//! [`PassedFor::Range`], which is all that the index can know of a range.
+//! A search skips thousands of full nodes by one comparison, and a reason for each of them would
+//! cost more than the search. So only the nodes next to the one that was found are examined (some
+//! thirty at most). Whole ranges before them are counted with the reason [`PassedFor::Range`],
+//! since the index knows no more about a range.
 //!
 //! A node counts once, for the first reason in the order of [`PassedFor`].
 
@@ -22,22 +22,22 @@ pub enum PassedFor {
     Closed,
     /// The node is set aside for asks that reserved it.
     Reserved,
-    /// The node has too little free.
+    /// The free amount of the node is too small.
     Room,
-    /// The predicate of the node refused the ask.
+    /// The predicate refused the ask for this node.
     Refused,
-    /// The RM refused the ask on the node for good.
+    /// The RM refused the ask for this node for good.
     Excluded,
-    /// A start of the ask failed there.
+    /// A start of the ask failed on this node.
     Failed,
-    /// The node lies outside the domain of the task group.
+    /// The node is outside the domain of the task group.
     Topology,
     /// The placement constraint of the ask does not admit it.
     Constraint,
-    /// The RM prefers the node that was taken, and this one may come before it.
+    /// The RM prefers the node that was taken to this one, which may come first in the order.
     Preference,
-    /// A range of the index that the search stepped over: no node there can be used for one of the
-    /// reasons above, most often for want of room.
+    /// A range of the index that the search skipped: every node there is unusable for one of the
+    /// reasons above, usually for want of room.
     Range,
 }
 
@@ -56,7 +56,7 @@ impl PassedFor {
         Self::Range,
     ];
 
-    /// The reason, for people.
+    /// Returns the reason as a text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Closed => "takes nothing now",
@@ -73,10 +73,10 @@ impl PassedFor {
     }
 }
 
-/// The number of nodes that were passed over for each reason, each with the first that was seen.
+/// The number of nodes that were passed over for each reason, each with the first such node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// A bit for each reason for which there are any: most often there are none.
+    /// A bit for each reason that has nodes; usually none is set.
     noted: u16,
     counts: [u32; PassedFor::ALL.len()],
     examples: [Option<NodeSlot>; PassedFor::ALL.len()],
@@ -100,7 +100,7 @@ impl PassedOver {
         self.examples[at] = self.examples[at].or(example);
     }
 
-    /// Forgets all counts.
+    /// Resets all counts.
     pub fn clear(&mut self) {
         if self.noted != 0 {
             *self = Self::default();
@@ -118,16 +118,16 @@ impl PassedOver {
         })
     }
 
-    /// Returns the number of all nodes.
+    /// Returns the number of nodes for all reasons together.
     pub fn sum(&self) -> u32 {
         self.counts.iter().copied().fold(0, u32::saturating_add)
     }
 }
 
 impl NodeIndex {
-    /// Adds the nodes that a search for `request` passed over, from behind `after` (else from the
-    /// first on) to `found`, which it found. Nothing may have changed since. Of a request that
-    /// names its node there are none.
+    /// Adds the nodes that a search for `request` passed over: those after `after` (or from the
+    /// first node on) and before `found`, which it found. There must have been no change since. A
+    /// request that requires a node passes over none.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -176,7 +176,7 @@ impl NodeIndex {
             }
         });
         if skipped > 0 {
-            // Every node before a range lies in a range, too.
+            // If the search began with the first node, that one is in a range, too.
             let first = self.tree.first(|_| true).filter(|_| after.is_none());
             passed.note_many(PassedFor::Range, skipped, first.map(|(_, slot, _)| *slot));
         }
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn of_many_nodes_ranges_are_counted_and_neighbours_looked_at() {
-        // The fullest first: all except the last are too full.
+        // The fullest node comes first: all except the last are too full.
         let order = NodeOrder::new(crate::nodes::NodeSortPolicy::BinPacking, &[]);
         let mut index = NodeIndex::new(order);
         for at in 0..1_000 {

@@ -1,15 +1,16 @@
-//! Growths that leave no capacity for an ask. They distinguish a large ask that growths keep
-//! passing by from one that the next release serves.
+//! Growths that leave too little for an ask. Their count distinguishes a large ask that growths
+//! keep passing by from an ask that the next release serves.
 //!
 //! # Why
 //! In a full cluster of equal asks each release serves the next one, and a reservation would only
-//! keep a node from others. A large ask among constant small ones is served by no release: each
-//! frees a little capacity, which a small one takes. So an ask for more than all nodes have left
-//! together reserves only after three consecutive growths of usable nodes have left it no capacity.
+//! keep a node from others. No release serves a large ask among a constant flow of small ones: each
+//! frees a little capacity, which a small ask takes. So an ask for more than the free capacity of
+//! all nodes together reserves only after three consecutive growths of usable nodes have left too
+//! little for it.
 //!
 //! # Invariants
-//! * The last growths are listed, up to 64 of them: those of nodes that were open to all.
-//! * [`NodeIndex::may_be_passed_by`] never says `false` where [`NodeIndex::passed_by`] has counted
+//! * The last growths of nodes that were open to all are listed, up to 64 of them.
+//! * [`NodeIndex::may_be_passed_by`] never returns `false` if [`NodeIndex::passed_by`] has counted
 //!   enough for an ask that wants at least `least` and at most `most`.
 
 use super::index::NodeIndex;
@@ -19,8 +20,8 @@ use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
 impl NodeIndex {
-    /// Counts further growths of nodes that the request may use. A growth that left capacity for it
-    /// restarts the count.
+    /// Counts further growths of nodes that the request may use. A growth that left capacity for
+    /// the request restarts the count.
     pub fn passed_by(&self, request: &NodeRequest<'_>, before: PassedBy) -> PassedBy {
         let (mut times, mut is_in_a_row) = (0_u8, true);
         for grown in self.last_growths.newest_since(before.at) {
@@ -37,8 +38,8 @@ impl NodeIndex {
         PassedBy { at: self.growth(), times: times.saturating_add(earlier).min(PASSED_BY) }
     }
 
-    /// Whether `times` growths after `mark` may have left no capacity for an ask of at least
-    /// `least` and at most `most`. `false` is certain.
+    /// Whether `times` growths after `mark` may have left too little for an ask of at least `least`
+    /// and at most `most`. `true` may be wrong, `false` never is.
     pub fn may_be_passed_by(
         &self,
         mark: Growth,

@@ -1,5 +1,5 @@
-//! The reference for placement constraints: it reads each constraint as it was sent, and counts all
-//! allocations again for every node that is judged.
+//! The reference implementation of placement constraints: it reads each constraint as it was sent,
+//! and counts all allocations again for every node.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::specs::constraint::{AskConstraint, Constraint, Near, Simple};
 use crate::values::ids::NodeSlot;
 use crate::values::texts::Texts;
 
-/// Scopes that mean the node itself.
+/// Scopes in which each node is a group.
 const OWN: [&str; 3] = ["", "hostname", "si/hostname"];
 
 /// An allocation that constraints may count.
@@ -19,16 +19,16 @@ pub(crate) struct Counted<'a> {
     pub(crate) node: NodeSlot,
     /// The tags of the allocation.
     pub(crate) tags: Option<&'a Texts>,
-    /// Whether its RM was notified of it, or it is to count as if.
+    /// Whether its RM was notified of it, or it has to count as if.
     pub(crate) is_booked: bool,
 }
 
-/// The facts that a constraint is checked with.
+/// The facts against which a constraint is checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture<'a> {
     /// Every node with its attributes.
     pub(crate) nodes: BTreeMap<NodeSlot, Option<&'a Texts>>,
-    /// Everything on a node.
+    /// All allocations and placements on nodes.
     pub(crate) counted: Vec<Counted<'a>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Picture<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alternative<'a> {
     constraint: &'a Constraint,
-    /// The position of its first simple constraint among all.
+    /// The index of its first simple constraint among all of the constraint.
     first: usize,
     prefers: bool,
 }
@@ -73,7 +73,7 @@ fn collect<'a>(constraint: &'a Constraint, mut first: usize, into: &mut Vec<Alte
     }
 }
 
-/// Whether any of the first `open` alternatives of a constraint admits a node in this picture.
+/// Whether any of the first `open` alternatives of a constraint admits a node, by these facts.
 pub(crate) fn admits(
     ask: &AskConstraint,
     open: usize,
@@ -84,7 +84,7 @@ pub(crate) fn admits(
     usable.iter().take(open).any(|alternative| alternative.admits(ask, node, in_it))
 }
 
-/// Whether a wish admits a node by all allocations, counted again.
+/// Whether a wish admits a node, by a recount of all allocations.
 pub(crate) fn admits_anew(
     nodes: &NodeIndex,
     allocations: &AllocationTable,

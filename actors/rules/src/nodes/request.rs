@@ -1,9 +1,9 @@
-//! The request for a node that a search gets.
+//! The request for a node, as a search gets it.
 //!
 //! # Why a type
-//! A search for a node gets a request and not bare amounts. Whatever else may exclude nodes (a
-//! required node, nodes that refused, placement constraints, domains) is one more field here, and
-//! no further kind of search.
+//! A search for a node gets a request and not only amounts. Any other condition that may exclude
+//! nodes (a required node, nodes that refused, placement constraints, domains) is one more field
+//! here, and does not need another kind of search.
 
 use std::sync::Arc;
 
@@ -25,32 +25,32 @@ pub struct Exclusion {
     pub until_ns: i64,
 }
 
-/// A request for a node. Borrowed from the ask and made for each search.
+/// A request for a node. It borrows from the ask and is made for each search.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRequest<'a> {
-    /// The amount that has to be free there, and in total.
+    /// The amount that the node has to hold, in its free amount and in its total.
     pub resources: &'a Resources,
-    /// The only node that may be used, be it open or not.
+    /// The only node that may be used, open or not.
     pub required: Option<&'a str>,
-    /// The node that the ask has reserved. Searches pass it over all the same: the ask tries it by
-    /// its slot.
+    /// The node that the ask has reserved. Searches pass it over like any reserved node: the ask
+    /// tries it by its slot.
     pub own: Option<NodeSlot>,
-    /// Nodes that refused the ask in its present search.
+    /// The nodes for which predicates refused the ask in its present search.
     pub refused: Option<&'a SeededSet<Arc<str>>>,
     /// The slots of nodes that refused it in the search under way.
     pub avoided: Option<&'a FixedBitSet>,
-    /// Nodes that the ask may not use for a while.
+    /// The nodes that the ask may not use for a while.
     pub excluded: &'a [Exclusion],
-    /// Nodes that are passed over because a start of the ask failed there.
+    /// The nodes that are passed over because a start of the ask failed on them.
     pub failed: &'a [Arc<str>],
-    /// The condition of its placement constraint.
+    /// The conditions of its placement constraint.
     pub wish: Option<Wish<'a>>,
-    /// The domains that the node has to be in, the narrowest last.
+    /// The domains in which the node has to be, the narrowest last.
     pub domains: &'a [Domain],
 }
 
 impl<'a> NodeRequest<'a> {
-    /// A request for this much on any node.
+    /// Builds a request for this amount on any node.
     pub fn of(resources: &'a Resources) -> Self {
         Self {
             resources,
@@ -65,19 +65,19 @@ impl<'a> NodeRequest<'a> {
         }
     }
 
-    /// Returns the request without the nodes that refused.
+    /// Returns the request with these refused nodes, which it passes over.
     #[must_use]
     pub fn passing_over(self, refused: &'a SeededSet<Arc<str>>) -> Self {
         Self { refused: Some(refused), ..self }
     }
 
-    /// Returns the request without the nodes with these slots.
+    /// Returns the request with these slots, which it passes over.
     #[must_use]
     pub fn avoiding(self, slots: &'a FixedBitSet) -> Self {
         Self { avoided: Some(slots), ..self }
     }
 
-    /// Whether any node with enough room will do.
+    /// Whether any node with enough room is acceptable.
     pub fn wants_only_room(&self) -> bool {
         self.required.is_none()
             && self.wish.is_none()
@@ -88,18 +88,19 @@ impl<'a> NodeRequest<'a> {
             && self.avoided.is_none()
     }
 
-    /// Whether the node refused it, or it may not or should not use the node, whatever is free
-    /// there. Its constraint is checked by [the index](super::NodeIndex::admits).
+    /// Whether the request passes over the node, whatever its free capacity: it was refused, is
+    /// excluded, or failed there. The constraint is checked by [the
+    /// index](super::NodeIndex::admits).
     pub fn passes_over(&self, node: &str) -> bool {
         self.is_refused_by(node) || self.is_excluded_from(node) || self.has_failed_on(node)
     }
 
-    /// Whether the node refused it.
+    /// Whether a predicate refused it for the node.
     pub fn is_refused_by(&self, node: &str) -> bool {
         self.refused.is_some_and(|refused| refused.contains(node))
     }
 
-    /// Whether a start of it failed there, and it is to use another node.
+    /// Whether a start of it failed on the node, so that it is to use another.
     pub fn has_failed_on(&self, node: &str) -> bool {
         self.failed.iter().any(|failed| **failed == *node)
     }

@@ -1,18 +1,18 @@
-//! Reserved nodes: nodes set aside for the asks that reserved them.
+//! Reserved nodes: each is set aside for the asks that reserved it.
 //!
 //! # Why in the index
-//! A reservation keeps a node from being filled by smaller asks, so every search has to leave it
-//! out, and asks that wait for capacity must not be woken by capacity that only one ask may use. To
-//! searches and to bounds a node that is set aside is therefore like a closed one, while whether it
-//! is *open* (it neither drains nor is unready) stays a fact of its own. The table of reservations
-//! names the ask that reserved it ([`crate::decide::reservations`]); that ask tries it by its slot,
-//! and is woken by its name.
+//! A reservation keeps a node from being filled by smaller asks. So every search has to exclude it,
+//! and asks that wait for capacity must not be woken by capacity that only one ask may use. For
+//! searches and bounds a node that is set aside is therefore like a closed one; whether it is
+//! *open* (it neither drains nor is unready) is a separate fact. The table of reservations names
+//! the ask that reserved it ([`crate::decide::reservations`]); that ask tries it by its slot, and
+//! is woken by its name.
 //!
 //! # Vacancies
-//! An ask that may reserve and finds no node for it waits for a *vacancy*: a node that became
+//! An ask that may reserve and finds no node to reserve waits for a *vacancy*: a node that became
 //! available for a reservation. It was added or opened, was given back, became larger in total, or
-//! is admitted by a placement constraint that excluded it before. Vacancies are growths, too, and
-//! have their numbers; whether a node has free capacity plays no part.
+//! a placement constraint no longer excludes it. Vacancies are growths, too, and have their
+//! numbers; whether a node has free capacity does not matter.
 
 use super::index::NodeIndex;
 use super::request::NodeRequest;
@@ -23,7 +23,7 @@ use crate::values::resources::Resources;
 
 impl NodeIndex {
     /// Sets a node aside for asks, or gives it back to all. Giving back an open node counts as a
-    /// growth of it, whatever it has free.
+    /// growth, whatever its free capacity.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -51,7 +51,7 @@ impl NodeIndex {
         self.share.change(&entry.total, (entry.open, entry.aside), (entry.open, aside));
         entry.aside = aside;
         if self.follow_lending(slot) && !was_open_to_all {
-            // It was lent to others before, or to no ask.
+            // Other asks than before may borrow it now.
             self.log_growth(slot);
         }
         let entry = &self.nodes[slot];
@@ -69,12 +69,12 @@ impl NodeIndex {
         self.entry(slot).aside != SetAside::No
     }
 
-    /// Whether searches that do not name the node may find it: it is open and not reserved.
+    /// Whether searches that do not require the node may find it: it is open and not reserved.
     pub fn is_open_to_all(&self, slot: NodeSlot) -> bool {
         self.entry(slot).is_open_to_all()
     }
 
-    /// Whether the node that the request has reserved takes it now.
+    /// Whether the node that the request has reserved holds it now.
     pub fn own_holds(&self, request: &NodeRequest<'_>) -> bool {
         request.own.is_some_and(|own| {
             let node = self.entry(own);
@@ -82,22 +82,20 @@ impl NodeIndex {
         })
     }
 
-    /// Whether the node holds the ask in total and in its available amount, be it open or not,
-    /// reserved or not.
+    /// Whether total and available amount of the node hold the ask, open or not, reserved or not.
     pub fn has_room(&self, slot: NodeSlot, ask: &Resources) -> bool {
         self.entry(slot).has_room(ask)
     }
 
-    /// Whether a node that became available for a reservation after the growth number `mark`, and
-    /// still is, holds `least` in total, and reservations may set aside any more. `false` is
-    /// certain.
+    /// Whether an ask of at least `least` may be able to reserve a node that became available after
+    /// the growth number `mark`, and still is. `true` may be wrong, `false` never is.
     pub fn may_reserve_since(&self, mark: Growth, least: &Resources) -> bool {
         self.may_set_aside_any(least)
             && self.one_since(&self.vacancies, mark, |node| node.total.holds(least))
     }
 
-    /// Notes that a node was opened or closed, set aside or given back, and may be available for a
-    /// reservation or not any more. A node that is vacant for a moment only is soon forgotten, so
+    /// Updates whether a node is available for a reservation, after it was opened or closed, set
+    /// aside or given back. A node that is no longer vacant is removed from the list at once, so
     /// the list is short where every node is reserved again as soon as it is given back.
     pub(super) fn judge_vacancy(&mut self, slot: NodeSlot) {
         if self.entry(slot).is_open_to_all() {
@@ -108,7 +106,7 @@ impl NodeIndex {
         }
     }
 
-    /// Notes a growth of a node that became available for a reservation.
+    /// Records a growth of a node that became available for a reservation.
     pub(super) fn log_vacancy(&mut self, slot: NodeSlot) {
         self.log_growth(slot);
         self.vacancies.log(slot, self.grown);
@@ -116,14 +114,14 @@ impl NodeIndex {
 }
 
 impl NodeIndex {
-    /// Sets the share of the capacity of open nodes that may be set aside for asks that reserve them,
-    /// in percent.
+    /// Sets the share of the capacity of open nodes that may be set aside for asks that reserve
+    /// them, in percent.
     pub fn set_reservation_share(&mut self, percent: u32) {
         self.share.percent = percent;
     }
 
     /// Whether the node may be set aside for an ask of this amount, if another node (`instead`) is
-    /// given back for it. Two nodes may be in any case.
+    /// given back for it. The first two nodes always may.
     pub fn may_set_aside(
         &self,
         slot: NodeSlot,
@@ -134,7 +132,8 @@ impl NodeIndex {
         self.share.allows(self.total(slot), wanted, instead)
     }
 
-    /// Whether some node may be set aside for an ask of at least `least`. `false` is certain.
+    /// Whether a node may be set aside for an ask of at least `least`. `true` may be wrong, `false`
+    /// never is.
     pub(super) fn may_set_aside_any(&self, least: &Resources) -> bool {
         let share = &self.share;
         share.of_other_sizes > 0

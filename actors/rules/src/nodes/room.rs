@@ -1,37 +1,38 @@
-//! The room of a node, and of many nodes at once, for searches.
+//! The room of a node, or a bound of the rooms of many nodes, for searches.
 //!
 //! # Why kinds
-//! The obvious bound of several nodes is the most that any has of each resource. Where each node is
-//! full in another resource it allows everything, and a search examines every node without result:
-//! 1 to 3 ms for a hundred thousand. So nodes are distinguished by the resource that is scarcest on
-//! them, and the maximum is kept for each such *kind*. Then the cores of a node without memory are
-//! not added to the memory of a node without cores, and the same search ends at the root.
+//! The obvious bound of several nodes is the maximum that any has of each resource. If nodes are
+//! full in different resources, that bound allows everything, and a search examines every node
+//! without result: 1 to 3 ms for a hundred thousand. So nodes are distinguished by the resource
+//! that is scarcest on them, and the maximum is kept for each such *kind*. Then the cores of a node
+//! without memory are not combined with the memory of a node without cores, and the same search
+//! ends at the root.
 
 use smallvec::SmallVec;
 
 use crate::order::tree::Bound;
 use crate::values::resources::{Name, Resources};
 
-/// The room of a node, or the most that nodes of each kind have.
+/// The room of a node, or the maximum of the rooms of nodes of each kind.
 ///
 /// Kinds ascend, and amounts have no names of zero or below: equal rooms are equal values. A node
-/// that is closed or reserved has no kind at all; an open one that is full has its kind, with
-/// nothing in it, since it still holds an ask for nothing.
+/// that is closed or reserved has no kind at all. An open node that is full has its kind, with an
+/// empty amount, since it still holds an ask for nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Room {
     kinds: SmallVec<[(Name, Resources); 1]>,
-    /// The flags that any of the nodes has, whatever its kind; see `affinity/flags.rs`.
+    /// The flags that any of the nodes has, of any kind; see `affinity/flags.rs`.
     flags: u64,
 }
 
 impl Room {
-    /// The room of a node that searches do not find.
+    /// Returns the room of a node that searches do not find.
     pub(super) fn closed() -> Self {
         Self::default()
     }
 
-    /// The room of an open node: an amount that fits in its total and in its available amount fits
-    /// in the smaller of both.
+    /// Returns the room of an open node. An amount that fits in its total and in its available
+    /// amount fits in the smaller of both.
     pub(super) fn open(total: &Resources, available: &Resources) -> Self {
         let mut free = Resources::new();
         let (mut kind, mut least) = (Name::MEMORY, f64::INFINITY);
@@ -69,14 +70,14 @@ impl Room {
         !self.kinds.is_empty()
     }
 
-    /// Returns a lower bound for the [`missing_share`] of the node that comes nearest to an ask;
+    /// Returns a lower bound of the [`missing_share`] of the node that comes nearest to an ask;
     /// `None` if no node is open.
     pub(super) fn least_missing(&self, ask: &Resources) -> Option<f64> {
         let shares = self.kinds.iter().map(|(_, free)| missing_share(ask, free));
         shares.reduce(f64::min)
     }
 
-    /// The most that nodes of each kind have free.
+    /// Returns the maximum of the free amounts of each kind.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &Resources> {
         self.kinds.iter().map(|(_, free)| free)
     }
@@ -86,12 +87,12 @@ impl Room {
     }
 
     fn of_kind(&self, kind: Name) -> Option<&Resources> {
-        // There are two or three kinds: a scan beats a binary search.
+        // There are two or three kinds: a scan is quicker than a binary search.
         self.kinds.iter().find(|room| room.0 == kind).map(|room| &room.1)
     }
 }
 
-/// Returns the largest missing part among the resources of an ask. Above 1 if an amount is
+/// Returns the largest missing part of any resource of an ask. Above 1 if a free amount is
 /// negative.
 pub(super) fn missing_share(ask: &Resources, free: &Resources) -> f64 {
     let missing = ask.entries().filter(|(_, wanted)| *wanted > 0).map(|(name, wanted)| {
@@ -148,13 +149,14 @@ impl Bound for Room {
     }
 }
 
-/// Returns the most of `parts`, given `most`, the most of `parts` and of `gone`.
+/// Returns the maximum of `parts`; `most` is the maximum of `parts` and of `gone`. `None` if both
+/// are the same.
 fn most_left<'a>(
     most: &Resources,
     gone: &Resources,
     parts: impl Iterator<Item = &'a Resources>,
 ) -> Option<Resources> {
-    // The amounts that rest on `gone`, with the most of each that was seen elsewhere.
+    // The quantities for which `gone` is the maximum, with the maximum of each among the parts.
     let mut rests: SmallVec<[(Name, i64, i64); 4]> = gone
         .entries()
         .filter(|&(name, quantity)| quantity == most.get(name))

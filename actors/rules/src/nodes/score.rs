@@ -1,11 +1,11 @@
 //! The score of a node, which decides which node is tried first: `docs/nodes.md#order-of-nodes`.
 //!
-//! A score is one number, so that nodes can be kept in order and only those that changed are moved:
-//! what a node scores must not depend on other nodes.
+//! A score is one number, so that nodes can be kept in order and only those that changed are moved.
+//! So the score of a node must not depend on other nodes.
 
 use crate::values::resources::{Name, Resources};
 
-/// The fullness of nodes that are tried first (`nodesortpolicy.type`).
+/// The preference for empty or for full nodes (`nodesortpolicy.type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeSortPolicy {
     /// The emptiest node first: load is spread.
@@ -24,14 +24,14 @@ pub struct NodeOrder {
 }
 
 impl NodeOrder {
-    /// An order by `policy` with these weights (`nodesortpolicy.resourceweights`), whose names stay
-    /// for the life of the process. What is not named does not count, nor does a weight that is not
-    /// above zero; no weights at all stand for the default, one each for memory and vcore.
+    /// Builds an order by `policy` with these weights (`nodesortpolicy.resourceweights`), whose
+    /// names stay for the life of the process. A resource without a weight above zero does not
+    /// count. If there are no weights, the default applies: one each for memory and vcore.
     pub fn new(policy: NodeSortPolicy, weights: &[(String, f64)]) -> Self {
         Self::with(policy, weights, |text| Some(Name::keep(text)))
     }
 
-    /// Builds an order whose weights count only if their names are held already.
+    /// Builds an order in which a weight counts only if its name is held already.
     pub fn of_held(policy: NodeSortPolicy, weights: &[(String, f64)]) -> Self {
         Self::with(policy, weights, Name::known)
     }
@@ -58,11 +58,12 @@ impl NodeOrder {
         self.policy
     }
 
-    /// The score of a node with these amounts; nodes are tried from the lowest to the highest.
+    /// Returns the score of a node with these amounts; nodes are tried from the lowest to the
+    /// highest.
     ///
-    /// The weighted mean of the used shares, or (bin packing) one less that. A resource counts
-    /// where it has a weight, the node's total names it, and its share is a number (of a total of
-    /// zero with nothing used it is not); without any the mean is zero.
+    /// It is the weighted mean of the used shares, or for bin packing one minus that. A resource
+    /// counts if it has a weight, the node's total names it, and its share is a number (of a total
+    /// of zero with no usage it is not). If none counts, the mean is zero.
     pub fn score(&self, total: &Resources, available: &Resources) -> f64 {
         let (mut sum, mut weights) = (0.0, 0.0);
         for &(name, weight) in &self.weights {
@@ -73,7 +74,7 @@ impl NodeOrder {
                 weights += weight;
             }
         }
-        // Two shares of a total of zero may be infinite with opposite signs.
+        // Two shares of totals of zero may be infinite with opposite signs.
         let mean = if weights == 0.0 { 0.0 } else { sum / weights };
         let usage = if mean.is_nan() { 0.0 } else { mean };
         match self.policy {
@@ -90,7 +91,7 @@ impl Default for NodeOrder {
     }
 }
 
-/// Returns a number with the same order as the score; zero and minus zero are one.
+/// Returns a number with the same order as the score; minus zero counts as zero.
 pub(super) fn ordered_bits(score: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = (score + 0.0).to_bits();

@@ -6,10 +6,11 @@ pub enum SetAside {
     /// The node is not set aside: searches find it.
     #[default]
     No,
-    /// Set aside for an ask of this priority that reserved it and may use other nodes. The amount
-    /// set aside in this way has a bound (`share.rs`), and the node may be lent (`lent.rs`).
+    /// Set aside for an ask of this priority that reserved it and may use other nodes. There is a
+    /// bound on the capacity set aside in this way (`share.rs`), and the capacity may be lent
+    /// (`lent.rs`).
     Bounded(i32),
-    /// Set aside for asks that require it, or for an ask whose victims are leaving it: it counts
-    /// for no bound.
+    /// Set aside for asks that require it, or for an ask for which victims are evicted on it. The
+    /// bound does not apply.
     Kept,
 }

@@ -1,14 +1,15 @@
-//! The share of the cluster that reservations may set aside.
+//! The share of the cluster's capacity that reservations may set aside.
 //!
 //! # Why a bound
-//! What is free on a reserved node is idle until the ask that reserved it fits. If every large ask
-//! could reserve a node of its own, a few of them would idle a whole cluster, without a gain: they
-//! run no sooner than what already runs ends. So the *capacity* of the nodes that are set aside is
-//! at most a share of that of all open nodes, of each resource that the reserving ask requests.
+//! The free capacity of a reserved node is idle until the ask that reserved it fits. If every large
+//! ask could reserve a node of its own, a few of them would idle a whole cluster, without a gain:
+//! they run no sooner than present allocations end. So the *capacity* of the nodes that are set
+//! aside is at most a share of the capacity of all open nodes, for each resource that the reserving
+//! ask requests.
 //!
 //! # Invariants
-//! * [`NodeIndex::may_set_aside_any`](super::NodeIndex::may_set_aside_any) never says `false` where
-//!   some node could be set aside for an ask of at least `least`.
+//! * [`NodeIndex::may_set_aside_any`](super::NodeIndex::may_set_aside_any) never returns `false` if
+//!   a node could be set aside for an ask of at least `least`.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ use crate::values::resources::{Resources, Sum};
 
 /// The share that reservations may set aside, in percent of the capacity of open nodes.
 pub const RESERVATION_SHARE: u32 = 20;
-/// The number of nodes that may be set aside whatever their share is.
+/// The number of nodes that may always be set aside, whatever their share.
 const ALWAYS: usize = 2;
-/// Most different sizes of nodes that are listed.
+/// The most different capacities of nodes that are listed.
 const SIZES_MAX: usize = 64;
 
 /// The capacity that is set aside, and the bound on it.
@@ -28,11 +29,12 @@ pub(super) struct Share {
     pub(super) percent: u32,
     /// The capacity of open nodes.
     pub(super) open: Sum,
-    /// The capacity of the nodes that are set aside within the bound, and their number.
+    /// The capacity of the nodes that are set aside within the bound, and the number of these
+    /// nodes.
     pub(super) aside: Sum,
     pub(super) n_aside: usize,
-    /// The different capacities of nodes, each with the number of nodes. Beyond [`SIZES_MAX`] some
-    /// nodes are missing.
+    /// The different capacities of nodes, each with the number of nodes. At most [`SIZES_MAX`] are
+    /// listed; nodes of other capacities are counted together.
     pub(super) sizes: Vec<(Arc<Resources>, usize)>,
     pub(super) of_other_sizes: usize,
 }
@@ -71,7 +73,7 @@ impl Share {
         self.count(total, open, aside, -1);
     }
 
-    /// Follows that a node was opened or closed, or set aside or given back.
+    /// Updates the sums after a node was opened or closed, or set aside or given back.
     pub(super) fn change(
         &mut self,
         total: &Resources,
@@ -94,8 +96,8 @@ impl Share {
         }
     }
 
-    /// Whether a node of this capacity may be set aside for an ask of this amount, after `instead`
-    /// was given back.
+    /// Whether a node of this capacity may be set aside for an ask of this amount, after a node
+    /// with the capacity `instead` was given back.
     pub(super) fn allows(
         &self,
         total: &Resources,
@@ -130,7 +132,7 @@ mod tests {
         (nodes, slots)
     }
 
-    /// The number of nodes that may be set aside, one after the other.
+    /// Sets nodes aside one after the other; returns the number of those that may be.
     fn set_aside_all(nodes: &mut NodeIndex, slots: &[NodeSlot], wanted: &Resources) -> usize {
         let mut n = 0;
         for slot in slots {

@@ -1,13 +1,13 @@
-//! Tentative placements: amounts taken off nodes while places for several members are searched
-//! together, and given back if one of them finds none.
+//! Tentative placements: amounts subtracted from nodes while places for several members are
+//! searched together, and given back if a member finds none.
 //!
 //! # Why in the index
-//! Each place that is found counts for the next search, in what its node has left and in the order
-//! of nodes. A copy of the index would cost as much as there are nodes, so the index itself is
-//! changed, and [`Taken`] remembers what each touched node had.
+//! Each place that is found affects the search for the next one: the free amount of its node, and
+//! the order of nodes. A copy of the index would cost as much as there are nodes, so the index
+//! itself is changed, and [`Taken`] remembers the earlier amount of each changed node.
 //!
 //! # Invariants
-//! * To take and to undo is neither a growth nor a return: no ask is woken by it.
+//! * Neither taking nor undoing is a growth or a return: it wakes no ask.
 //! * After [`Taken::undo`] every node has its earlier amount and position.
 
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
-/// Amounts taken off nodes, which can be given back to all of them at once.
+/// Amounts subtracted from nodes, all of which can be given back at once.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,14 +44,14 @@ use crate::values::resources::Resources;
 /// ```
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// The available amount of each touched node before.
+    /// The earlier available amount of each changed node.
     before: FxHashMap<NodeSlot, Resources>,
-    /// Placements that constraints count though they are not made yet.
+    /// Placements that constraints count although they are not made yet.
     supposed: FxHashMap<NodeSlot, Vec<Families>>,
 }
 
 impl Taken {
-    /// Takes an amount off what a node has available.
+    /// Subtracts an amount from the available amount of a node.
     pub fn take(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, amount: &Resources) {
         let available = nodes.available(slot);
         let left = available.minus(amount);
@@ -59,21 +59,21 @@ impl Taken {
         nodes.change(slot, None, &left);
     }
 
-    /// Gives back one amount that was taken.
+    /// Gives back an amount that was taken.
     pub fn give(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, amount: &Resources) {
         debug_assert!(self.before.contains_key(&slot), "only what was taken is given back");
         let available = nodes.available(slot).plus(amount);
         nodes.change(slot, None, &available);
     }
 
-    /// Has constraints count an allocation with these tags on the node.
+    /// Makes constraints count a supposed allocation with these tags on the node.
     pub fn suppose(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
         if let Some(families) = nodes.suppose(slot, tags) {
             self.supposed.entry(slot).or_default().push(families);
         }
     }
 
-    /// Has constraints count no supposed allocation any more: each comes now, or never.
+    /// Ends the count of all supposed allocations: each is made now, or never.
     pub fn suppose_nothing(&mut self, nodes: &mut NodeIndex) {
         for (slot, supposed) in self.supposed.drain() {
             for families in supposed {
@@ -82,7 +82,7 @@ impl Taken {
         }
     }
 
-    /// Has constraints count one allocation less with these tags on the node.
+    /// Ends the count of one supposed allocation with these tags on the node.
     pub fn suppose_less(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, tags: Option<&Tags>) {
         let families = nodes.families_of(tags);
         let Some(supposed) = self.supposed.get_mut(&slot) else { return };
@@ -92,7 +92,7 @@ impl Taken {
         }
     }
 
-    /// Gives back everything.
+    /// Gives back all amounts, and ends the count of all supposed allocations.
     pub fn undo(&mut self, nodes: &mut NodeIndex) {
         self.suppose_nothing(nodes);
         // Each node has a position of its own, so the order of giving back does not matter.
@@ -103,8 +103,9 @@ impl Taken {
 }
 
 impl NodeIndex {
-    /// Returns the fullest node by the order of nodes that the request may use; of equally full
-    /// ones the last by id.
+    /// Returns the fullest node, by the order of nodes, that the request may use; of equally full
+    /// ones the last by id. If the request requires a node, or full nodes come first, it is
+    /// [`Self::first`].
     pub fn tightest(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if request.required.is_some() || self.order.policy() == NodeSortPolicy::BinPacking {
             return self.first(request);
@@ -132,16 +133,16 @@ impl NodeIndex {
     }
 
     /// Whether nodes that grew after the growth number `mark` have places for at least `enough` of
-    /// this size with what they have available now. `false` is certain. `true` is too while no more
-    /// than 64 nodes grew since.
+    /// this amount now. `false` is never wrong, and `true` is not either if at most 64 nodes grew
+    /// since.
     pub fn may_place_since(&self, mark: Growth, size: &Resources, enough: u64) -> bool {
         mark < self.grown
             && self.may_hold(size)
             && self.count_since(mark, size, enough, LOOKED_AT).is_none_or(|n| n >= enough)
     }
 
-    /// Counts the places of this size on nodes that grew after the growth number `mark`, at most
-    /// `enough`. It reads each of these nodes until it has found as many.
+    /// Counts the places for this amount on nodes that grew after the growth number `mark`, at most
+    /// `enough`. Reads these nodes until it has found as many.
     pub fn places_since(&self, mark: Growth, size: &Resources, enough: u64) -> u64 {
         if mark >= self.grown || !self.may_hold(size) {
             return 0;
@@ -149,13 +150,14 @@ impl NodeIndex {
         self.count_since(mark, size, enough, usize::MAX).map_or(enough, |places| places.min(enough))
     }
 
-    /// Whether all nodes together may have at least `enough` places of this size now. `false` is
-    /// certain; `true` is too for up to 64 places. For more the count would take long.
+    /// Whether all nodes together may have at least `enough` places for this amount now. `false` is
+    /// never wrong, and `true` is not either if `enough` is at most 64. For more, counting would
+    /// take long.
     pub fn may_place(&self, size: &Resources, enough: u64) -> bool {
         enough > LOOKED_AT as u64 || self.places_now(size, enough) >= enough
     }
 
-    /// Counts the places of this size on all nodes together, at most `enough`. It reads nodes with
+    /// Counts the places for this amount on all nodes together, at most `enough`. Reads nodes with
     /// capacity for one until it has found as many.
     pub fn places_now(&self, size: &Resources, enough: u64) -> u64 {
         let mut places = 0_u64;
@@ -167,7 +169,7 @@ impl NodeIndex {
         places.min(enough)
     }
 
-    /// Counts places as [`Self::places_since`] does. `None`: more than `most` nodes grew.
+    /// Counts places as [`Self::places_since`] does. `None` if more than `most` nodes grew.
     fn count_since(&self, mark: Growth, size: &Resources, enough: u64, most: usize) -> Option<u64> {
         let newer = |(_, grown): &(NodeSlot, Growth)| *grown > mark;
         let grown = self.growths.newest_first().take_while(newer);
@@ -186,7 +188,7 @@ impl NodeIndex {
         Some(places)
     }
 
-    /// The number of places of this size that the node has.
+    /// Returns the number of places for this amount on the node.
     pub(super) fn places_on(&self, slot: NodeSlot, size: &Resources) -> u64 {
         let node = self.entry(slot);
         if !node.holds(size) {
@@ -198,7 +200,7 @@ impl NodeIndex {
         places.min().unwrap_or(u64::MAX)
     }
 
-    /// Returns everything that a search can notice, as text to be compared later.
+    /// Returns all that a search can observe, as a text to be compared later.
     #[cfg(test)]
     pub(crate) fn fingerprint(&self) -> String {
         self.check();

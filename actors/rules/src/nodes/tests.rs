@@ -21,7 +21,7 @@ fn add(index: &mut NodeIndex, id: &str, total: &Resources) -> NodeSlot {
     index.insert(Arc::from(id), total.clone(), total.clone(), true).unwrap()
 }
 
-/// Places asks one after another; returns the ids of the nodes they went to.
+/// Places asks one after another; returns the ids of their nodes.
 fn place(index: &mut NodeIndex, ask: &Resources, times: usize) -> Vec<String> {
     let mut placed = Vec::new();
     for _ in 0..times {
@@ -55,7 +55,7 @@ fn a_type_that_the_node_lacks_never_fits() {
     let slot = add(&mut nodes, "n1", &amount(4, 4));
     let gpu = Resources::of(&[("vcore", 1), ("gpu", 1)]);
     assert_eq!(nodes.first(&NodeRequest::of(&gpu)), None);
-    // Nor where it is available for once without being in the total.
+    // Nor if it is available, but not in the total.
     nodes.update(slot, None, &Resources::of(&[("vcore", 4), ("memory", 4), ("gpu", 1)]));
     assert_eq!(nodes.first(&NodeRequest::of(&gpu)), None);
     assert_eq!(
@@ -237,7 +237,7 @@ fn ids_break_ties_in_whatever_order_the_nodes_came() {
     let mut nodes = index(NodeSortPolicy::Fair);
     add(&mut nodes, "z", &amount(1, 1));
     for at in 0..400 {
-        // Two runs into gaps that are halved each time, until labels are spread again.
+        // Two sequences that halve gaps each time, until labels are spread.
         add(&mut nodes, &format!("m{at:04}"), &amount(1, 1));
         add(&mut nodes, &format!("b{:04}", 999 - at), &amount(1, 1));
     }
@@ -306,7 +306,7 @@ struct ModelNode {
     reserved: bool,
     /// The growth number after its last growth; zero before the first.
     grown: Growth,
-    /// The growth number after it last came to be there for a reservation.
+    /// The growth number after it last became available for a reservation.
     vacant: Growth,
 }
 
@@ -323,7 +323,7 @@ impl ModelNode {
         self.open && self.reserved && self.available.holds(ask) && self.total.holds(ask)
     }
 
-    /// The parts of what is wanted that it does not have.
+    /// Returns the sum of the missing parts of the requested amounts.
     fn lack(&self, ask: &Resources) -> f64 {
         let parts = ask.sorted().into_iter().map(|(name, wanted)| {
             let available = self.available.get(Name::keep(&name)).max(0);
@@ -332,7 +332,8 @@ impl ModelNode {
         parts.sum()
     }
 
-    /// The score as it is defined: the weighted mean of used shares, turned round for bin packing.
+    /// Returns the score by its definition: the weighted mean of used shares, or one minus it for
+    /// bin packing.
     fn score(&self, order: usize) -> f64 {
         let (binpacking, weights) = ORDERS[order];
         let (mut sum, mut sum_of_weights) = (0.0, 0.0);
@@ -353,7 +354,7 @@ impl ModelNode {
 
 type Weights = &'static [(&'static str, f64)];
 
-/// Weights are listed alphabetically, as they are summed.
+/// Weights are in alphabetical order, in which they are summed.
 const ORDERS: [(bool, Weights); 4] = [
     (false, &[("memory", 1.0), ("vcore", 1.0)]),
     (true, &[("memory", 1.0), ("vcore", 1.0)]),
@@ -368,7 +369,7 @@ fn order(number: usize) -> NodeOrder {
     NodeOrder::new(policy, &weights)
 }
 
-/// Ids whose order is not that of their numbers, and that crowd into few gaps.
+/// Returns ids whose order is not that of their numbers, and that share few gaps.
 fn id(number: u16) -> String {
     format!("{}{:03}", ["m", "a", "mm"][usize::from(number % 3)], IDS - number)
 }
@@ -396,8 +397,8 @@ impl Model {
         left.into()
     }
 
-    /// Takes a step in both; the growth counter moves by one where the step is a growth of the
-    /// node returned, or has all nodes have more left together.
+    /// Takes a step in both. The growth counter has to rise by one if a node grew in the step, or
+    /// the free capacity of all nodes together did.
     fn take(&mut self, index: &mut NodeIndex, step: &Step) {
         let (mark, left) = (index.growth(), self.left().as_resources());
         let grown = self.grown_by(index, step);
@@ -415,7 +416,7 @@ impl Model {
         }
     }
 
-    /// The node that grew, and whether it came to be there for a reservation.
+    /// Returns the node that grew, and whether it became available for a reservation.
     fn grown_by(&mut self, index: &mut NodeIndex, step: &Step) -> Option<(String, bool)> {
         let known = |index: &NodeIndex, number: u16| index.slot_of(&id(number));
         match step {
@@ -532,7 +533,7 @@ impl Model {
                 let node = &self.nodes[**id];
                 node.is_open_to_all() && node.total.holds(ask)
             };
-            // Sums of the model that differ in their last bits are one.
+            // Sums of the model that differ only in their last bits count as equal.
             let best = in_order.iter().filter(may_be).copied().reduce(|best, next| {
                 let gain = self.nodes[best].lack(ask) - self.nodes[next].lack(ask);
                 if gain > 1e-9 { next } else { best }
@@ -556,7 +557,7 @@ proptest! {
         asks in prop::collection::vec(resources(0), 4),
     ) {
         let mut nodes = NodeIndex::new(order(0));
-        // The bound on what may be set aside has tests of its own.
+        // The bound on the capacity set aside has its own tests.
         nodes.set_reservation_share(1_000_000);
         let mut model = Model::default();
         for (at, step) in steps.iter().enumerate() {

@@ -1,13 +1,13 @@
 //! Measured utilization of nodes, and the recommendations that follow from it.
 //!
-//! Measurements never change the accounts: a node has what its allocations leave, whatever runs on
-//! it. They are kept for a while and compared. If decisions depended on them, the same requests
-//! would no longer lead to the same decisions.
+//! Measurements never change the accounts: the free amount of a node follows from its allocations,
+//! whatever usage is measured on it. Measurements are kept for a while and compared. If decisions
+//! depended on them, the same requests would no longer lead to the same decisions.
 //!
 //! # Invariants
 //! * The newest measurement counts, whatever the order of arrival.
-//! * A node is called overloaded after three consecutive measurements of an overload, none of them
-//!   older than [`KEPT_NS`] when the next came.
+//! * A node counts as overloaded after three consecutive measurements of an overload, each of which
+//!   arrived within [`KEPT_NS`] of the one before.
 //!
 //! ```
 //! use monoceros_rules::values::resources::Resources;
@@ -38,15 +38,15 @@ pub struct Observed {
     pub usage: Resources,
     /// The time of the measurement according to its sender, ns since the epoch.
     pub at_ns: i64,
-    /// When the scheduler got it, ns since the epoch.
+    /// The time at which the scheduler received it, ns since the epoch.
     heard_ns: i64,
-    /// The number of consecutive measurements of an overload so far.
+    /// The number of consecutive measurements of an overload, this one included.
     overloads: u32,
 }
 
 impl Observed {
-    /// Makes the measurement that follows `earlier`. `capacity` is that of a node, which a
-    /// measurement may exceed. `None` if the earlier one is newer and still kept.
+    /// Builds the measurement that follows `earlier`. `capacity` is given for a node, whose
+    /// measurement may exceed it. `None` if the earlier measurement is newer and still kept.
     pub fn after(
         earlier: Option<&Self>,
         usage: Resources,
@@ -64,14 +64,14 @@ impl Observed {
         Some(Self { usage, at_ns, heard_ns: now_ns, overloads })
     }
 
-    /// Whether it still counts.
+    /// Whether it is still kept.
     pub fn is_kept(&self, now_ns: i64) -> bool {
         now_ns.saturating_sub(self.heard_ns) < KEPT_NS
     }
 }
 
-/// Whether more was used of some resource than the node has of it. Resources that the node does not
-/// have do not count.
+/// Whether the usage of some resource exceeds the capacity of the node. Resources that the node
+/// does not have are ignored.
 fn is_over(usage: &Resources, capacity: &Resources) -> bool {
     capacity.entries().any(|(name, quantity)| usage.get(name) > quantity)
 }
@@ -79,8 +79,8 @@ fn is_over(usage: &Resources, capacity: &Resources) -> bool {
 /// The number of classes of [`tenth`].
 pub const TENTHS: usize = 10;
 
-/// Returns the tenth for a node of which this percentage is allocated: up to 10 is in the first,
-/// and everything above 90 in the last.
+/// Returns the tenth of a node of which this percentage is allocated: up to 10 is in the first, and
+/// all above 90 in the last.
 pub fn tenth(percent: i64) -> usize {
     let above = percent.saturating_sub(1).max(0) / 10;
     usize::try_from(above).unwrap_or(TENTHS).min(TENTHS - 1)
@@ -89,11 +89,11 @@ pub fn tenth(percent: i64) -> usize {
 /// Why a node should have another size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecommendationKind {
-    /// More is accounted on it than it has.
+    /// The accounted amount exceeds the capacity.
     Overcommitted,
     /// It drains and is empty: it can be removed.
     Drained,
-    /// More is used on it than it has.
+    /// The measured usage exceeds the capacity.
     ObservedOverload,
 }
 
@@ -108,22 +108,22 @@ impl RecommendationKind {
     }
 }
 
-/// The accounted figures of a node.
+/// The figures of a node by the accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFigures {
     /// The capacity of the node.
     pub capacity: Resources,
-    /// The amount that this scheduler has placed there.
+    /// The amount that this scheduler has placed on it.
     pub allocated: Resources,
-    /// The amount that others use.
+    /// The amount that other users of the node take.
     pub others: Resources,
-    /// The node takes no new allocations.
+    /// Whether it takes no new allocations.
     pub is_draining: bool,
-    /// This scheduler placed nothing there.
+    /// Whether this scheduler has placed nothing on it.
     pub is_empty: bool,
 }
 
-/// Returns the sizes that the node should have, with the reasons; `observed` is still kept.
+/// Returns the recommended sizes of the node, with the reasons; `observed` is still kept.
 pub fn recommendations(
     node: &NodeFigures,
     observed: Option<&Observed>,
@@ -139,7 +139,7 @@ pub fn recommendations(
     if let Some(observed) = observed.filter(|observed| observed.overloads >= OVERLOADS) {
         let mut left = Resources::new();
         for (name, quantity) in node.capacity.entries() {
-            // Capacity that is used beyond the allocated amount can be given to no ask.
+            // Capacity that is used beyond the allocated amount is not available to any ask.
             let used = observed.usage.get(name).saturating_sub(node.allocated.get(name)).max(0);
             left.set(name, quantity.saturating_sub(used).max(0));
         }

@@ -392,7 +392,7 @@ impl AskConstraint {
         &self.constraint
     }
 
-    /// Whether one of its [simple constraints] (Constraint::simple), by its index among them,
+    /// Whether one of its [simple constraints](Constraint::simple), by its index among them,
     /// counts the ask itself, because of the ask's tags.
     pub fn counts_itself(&self, simple: usize) -> bool {
         self.counts_itself >> simple & 1 == 1

@@ -1,4 +1,4 @@
-//! The compiler: prepares a constraint for searches.
+//! The compiler, which turns a constraint into [`Terms`], the form that searches use.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use super::terms::{Choice, Condition, Near, Opening, Terms};
 use crate::allocations::AllocationTable;
 use crate::specs::constraint::{AskConstraint, Constraint, DelayUnit, Simple};
 
-/// Makes terms of a constraint.
+/// Builds the terms of a constraint.
 pub(super) struct Compiler<'a> {
     affinity: &'a mut Affinity,
     constraint: &'a Arc<AskConstraint>,
     allocations: &'a AllocationTable,
-    /// The position of the next simple constraint among all.
+    /// The index of the next simple constraint among all of the constraint.
     at: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Adds the required and the preferred conditions of a constraint.
+    /// Adds the required and the preferred conditions of a constraint to two lists.
     fn all(
         &mut self,
         constraint: &Constraint,
@@ -80,7 +80,7 @@ impl<'a> Compiler<'a> {
             Constraint::Any(children) if !children.is_empty() => {
                 let lists = children.iter().map(|child| {
                     let mut list = Vec::new();
-                    // The check has made sure that nothing is preferred here.
+                    // The check of the constraint ensures that no condition here is preferred.
                     self.all(child, &mut list, &mut Vec::new());
                     list
                 });

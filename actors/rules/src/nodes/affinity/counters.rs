@@ -1,11 +1,10 @@
 //! Counters of allocations for placement constraints: how many allocations of a *family* (those
 //! whose tags satisfy the same expressions) are in each group of nodes.
 //!
-//! Each counter has two counts. *There* counts an allocation from the moment its node holds it,
-//! *booked* from the moment its RM has been notified of it, both until the node releases it. Maxima
-//! are compared with *there*, minima with *booked*: a placement that waits for its predicate, or a
-//! place held for a member of a gang, already takes up what a maximum allows, and must not yet
-//! satisfy a minimum.
+//! Each counter has two counts. *There* counts an allocation as long as its node holds it. *Booked*
+//! counts it only from the moment its RM was notified of it. Maxima are compared with *there*,
+//! minima with *booked*: a placement that waits for its predicate, or a place held for a member of
+//! a gang, already takes up a maximum, and must not yet satisfy a minimum.
 //!
 //! `needed` decides what is counted, `moves` follows changes of nodes.
 
@@ -30,15 +29,15 @@ use crate::values::slots::Slots;
 use crate::values::texts::Texts;
 pub use needed::COUNTERS_MAX;
 
-/// The families of one allocation; most are of none.
+/// The families of one allocation; most allocations are in none.
 pub(in crate::nodes) type Families = SmallVec<[FamilyId; 2]>;
 
-/// The number of allocations.
+/// A number of allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
-    /// Allocations on nodes.
+    /// The allocations that nodes hold.
     pub(super) there: i64,
-    /// Those among them that their RM was notified of.
+    /// The allocations among them of which their RM was notified.
     pub(super) booked: i64,
 }
 
@@ -66,45 +65,46 @@ struct Family {
     counters: SmallVec<[CounterId; 1]>,
 }
 
-/// The numbers of a family's allocations, by group.
+/// The numbers of a family's allocations, by group of a scope.
 #[derive(Debug)]
 pub(super) struct Counter {
     pub(super) scope: ScopeId,
     pub(super) family: FamilyId,
-    /// Groups that have some; never iterated where the order matters.
+    /// The groups that have allocations; never iterated where the order matters.
     pub(super) groups: FxHashMap<Group, Count>,
     pub(super) total: Count,
     ranges: SmallVec<[RangeId; 1]>,
 }
 
-/// The bounds on a counter in a group, with the allocation to be placed.
+/// The bounds on a counter in a group, the allocation to be placed included.
 #[derive(Debug)]
 pub(super) struct Range {
     pub(super) counter: CounterId,
     pub(super) min: i64,
-    /// 0: any number.
+    /// The largest number; 0: unlimited.
     pub(super) max: i64,
-    /// A request was turned away because of it, and not all nodes have woken it since.
+    /// Whether a request was rejected because of it, and not all nodes have been woken for it
+    /// since.
     waits: bool,
-    /// The number of nodes whose group is full.
+    /// The number of nodes in groups that have reached the maximum.
     pub(super) full: usize,
     pub(super) flag: Flagged,
 }
 
 impl Range {
-    /// Whether one more may be placed in a group with this count.
+    /// Whether one more allocation may be placed in a group with this count.
     pub(super) fn admits(&self, count: Count) -> bool {
         self.min <= count.booked + 1 && (self.max == 0 || count.there < self.max)
     }
 }
 
-/// The counts of one allocation.
+/// An allocation, as the counters count it.
 #[derive(Debug)]
 pub(super) struct Counted {
     pub(super) node: NodeSlot,
     is_booked: bool,
     pub(super) families: Families,
-    /// The application for whose member it holds a place, or whose gang it is decided with.
+    /// The application for whose member it holds a place, or with whose gang it is decided.
     pub(super) hold_of: Option<ApplicationSlot>,
 }
 
@@ -117,22 +117,22 @@ impl Counted {
 /// The effects of a change of counters on nodes.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Groups that admit one more now, or no more.
+    /// Groups that began, or ceased, to admit one more allocation.
     pub(super) flips: SmallVec<[(RangeId, Group, bool); 2]>,
-    /// Nodes that a waiting request may use now.
+    /// Nodes that a waiting request may be able to use now.
     pub(super) woken: SmallVec<[NodeSlot; 2]>,
-    /// All nodes are woken.
+    /// Whether all nodes are woken.
     pub(super) wakes_all: bool,
 }
 
-/// The kind of growth by which pending asks are woken.
+/// The way in which a change wakes pending asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakes {
-    /// Wakes like a growth.
+    /// Like a growth.
     Growth,
-    /// Wakes like the return of what a placement in flight held.
+    /// Like a return of the amount of a placement in flight.
     Return,
-    /// Wakes no ask: the change is only supposed.
+    /// It wakes no ask, since the change is only supposed.
     Nobody,
 }
 
@@ -147,9 +147,9 @@ pub(super) struct Counters {
     counter_of: FxHashMap<(ScopeId, FamilyId), CounterId>,
     ranges: Slots<RangeId, Range>,
     range_of: FxHashMap<(CounterId, i64, i64), RangeId>,
-    /// The allocations that are of any family.
+    /// The allocations that are in any family.
     counted: FxHashMap<AllocationId, Counted>,
-    /// The held places and gang members among them, by application.
+    /// The held places and the gang members among them, by application.
     held: FxHashMap<ApplicationSlot, BTreeSet<AllocationId>>,
     files: Files,
 }
@@ -171,8 +171,8 @@ impl Counters {
         self.counted.get(&id)
     }
 
-    /// Returns the places that are held for members of this application, and its members that are
-    /// decided together.
+    /// Returns the places that are held for members of this application, and those of its members
+    /// that are decided together.
     pub(super) fn held_for(
         &self,
         application: ApplicationSlot,
@@ -202,7 +202,7 @@ impl Counters {
         value.map_or(Group::Node(node), |value| Group::Value(*value))
     }
 
-    /// The nodes of a group.
+    /// Returns the nodes of a group.
     pub(super) fn nodes(&self, scope: ScopeId, group: Group) -> impl Iterator<Item = NodeSlot> {
         let (one, many) = match group {
             Group::Node(node) => (Some(node), None),
@@ -219,7 +219,7 @@ impl Counters {
         }
     }
 
-    /// The number of nodes that are in a group.
+    /// The number of nodes in a group.
     pub(super) fn size(&self, scope: ScopeId, group: Group) -> usize {
         match group {
             Group::Node(_) => 1,
@@ -227,7 +227,7 @@ impl Counters {
         }
     }
 
-    /// Words what a range counts, for people.
+    /// Words the range, for people.
     pub(super) fn shown(&self, range: RangeId) -> String {
         let range = &self.ranges[range];
         let counter = &self.all[range.counter];
@@ -242,7 +242,7 @@ impl Counters {
         }
     }
 
-    /// The families of an allocation with these tags.
+    /// Returns the families of an allocation with these tags.
     pub(super) fn families_of(&self, tags: Option<&Texts>) -> Families {
         let holds = |id: &FamilyId| {
             let expressions = &self.families[*id].expressions;
@@ -257,7 +257,7 @@ impl Counters {
         found
     }
 
-    /// Counts an allocation that a node holds. If it was on another node, it counts here alone.
+    /// Counts an allocation that a node holds. If it was counted on another node, that count ends.
     pub(super) fn count(&mut self, id: AllocationId, entry: &Allocation, effects: &mut Effects) {
         self.uncount(id, None, effects);
         let families = self.families_of(entry.spec.tags.as_deref().map(|tags| &**tags));
@@ -275,7 +275,7 @@ impl Counters {
         self.counted.insert(id, counted);
     }
 
-    /// Takes an allocation off that is on no node any more, or not on this one.
+    /// Stops counting an allocation. If `node` is given, only if it is counted on that node.
     pub(super) fn uncount(
         &mut self,
         id: AllocationId,
@@ -293,7 +293,7 @@ impl Counters {
         }
     }
 
-    /// Notes that the RM was notified of an allocation.
+    /// Records that the RM was notified of an allocation.
     pub(super) fn settle(&mut self, id: AllocationId, effects: &mut Effects) {
         let Some(counted) = self.counted.get_mut(&id).filter(|counted| !counted.is_booked) else {
             return;
@@ -365,19 +365,20 @@ impl Counters {
                 range.waits = false;
                 effects.wakes_all = true;
             } else if does && !did {
-                // The waiting request may not be tried now, and the next group wakes it as well.
+                // The waiting request may not be tried now, so it stays marked and the next group
+                // wakes it as well.
                 let nodes: SmallVec<[NodeSlot; 2]> = self.nodes(scope, group).collect();
                 effects.woken.extend(nodes);
             }
         }
     }
 
-    /// Notes that a request was turned away because of this range.
+    /// Records that a request was rejected because of this range.
     pub(super) fn wait_for(&mut self, range: RangeId) {
         self.ranges[range].waits = true;
     }
 
-    /// Every counter with what it has, to be compared with a count of everything.
+    /// Returns every counter with its counts, to be compared with a recount.
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = (Option<&str>, &[Expression], &Counter)> {
         self.all.values().map(|counter| {

@@ -1,4 +1,4 @@
-//! Files: the families that an allocation may be of, found by its tags.
+//! Files: an index that finds by its tags the families in which an allocation may be.
 //!
 //! Each family is filed under one expression that all its members satisfy. So an allocation costs
 //! one look-up per tag, or per key in use if these are fewer, and not one test per family.
@@ -10,24 +10,24 @@ use crate::specs::constraint::{Expression, Operator};
 use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;
 
-/// Families by the tags of their members, so that one look-up per tag finds them.
+/// Families by the tags of their members: one look-up per tag finds them.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     by_key: BTreeMap<String, File>,
-    /// Families that expect no value.
+    /// Families that require no value under any key.
     always: Vec<FamilyId>,
 }
 
 #[derive(Debug, Default)]
 struct File {
     by_value: SeededMap<String, Vec<FamilyId>>,
-    /// Families that take any value.
+    /// Families that accept any value under this key.
     any: Vec<FamilyId>,
 }
 
 impl Files {
-    /// Returns the expression under which a family is filed: one that names values, else one that
-    /// expects some value.
+    /// Returns the expression under which a family is filed: one that lists values, else one that
+    /// requires some value.
     fn expression(expressions: &[Expression]) -> Option<&Expression> {
         let of = |operator| expressions.iter().find(move |it| it.operator == operator);
         of(Operator::In).or_else(|| of(Operator::Exist))
@@ -67,7 +67,7 @@ impl Files {
         }
     }
 
-    /// Calls `found` for every family that tags may be of.
+    /// Calls `found` for every family in which an allocation with these tags may be.
     pub(super) fn look_up(&self, tags: Option<&Texts>, mut found: impl FnMut(FamilyId)) {
         self.always.iter().copied().for_each(&mut found);
         let Some(tags) = tags else { return };

@@ -1,4 +1,4 @@
-//! Gives flags to selectors and ranges, and sets them on nodes.
+//! Assigns flags to selectors and ranges, and sets them on nodes.
 
 use super::counters::{Effects, Wakes};
 use super::flags::{Flagged, Holder};
@@ -11,9 +11,9 @@ use crate::values::ids::NodeSlot;
 
 /// The number of flags.
 const FLAGS: usize = 64;
-/// Most nodes in a group of a range that has a flag, however few nodes there are.
+/// The most nodes in a group of a range that has a flag, if the partition is small.
 const SMALL_GROUP: usize = 64;
-/// A larger group may be at most this part of all nodes.
+/// In a large partition, such a group may have one part in this many of all nodes.
 const PART_OF_ALL: usize = 8;
 
 impl Affinity {
@@ -69,7 +69,7 @@ impl Affinity {
 }
 
 impl NodeIndex {
-    /// Gives a selector a flag if that is worth it.
+    /// Assigns a flag to a selector if that is worthwhile.
     pub(super) fn flag_selector(&mut self, id: SelectorId) {
         let selector = &mut self.affinity.selectors[id];
         let excluded = selector.excluded;
@@ -78,8 +78,8 @@ impl NodeIndex {
         }
     }
 
-    /// Gives all selectors a flag if that is worth it ([`Self::flag_selector`]), because the nodes
-    /// have changed.
+    /// Assigns flags to all selectors for which that is worthwhile ([`Self::flag_selector`]),
+    /// because the nodes have changed.
     pub(super) fn flag_selectors(&mut self) {
         let asks = |(id, selector): (SelectorId, &mut Selector)| {
             let excluded = selector.excluded;
@@ -93,7 +93,7 @@ impl NodeIndex {
         }
     }
 
-    /// Gives a range a flag if that is worth it.
+    /// Assigns a flag to a range if that is worthwhile.
     pub(super) fn flag_range(&mut self, id: RangeId) {
         let counters = &mut self.affinity.counters;
         let range = counters.range_mut(id);
@@ -123,7 +123,7 @@ impl NodeIndex {
         }
     }
 
-    /// Gives a node the flags of the conditions that admit it.
+    /// Sets on a node the flags of the conditions that admit it.
     pub(super) fn flag_node(&mut self, slot: NodeSlot) {
         let flags = self.affinity.flags_of(slot);
         self.set_flags(slot, flags);
@@ -139,7 +139,7 @@ impl NodeIndex {
         }
     }
 
-    /// Carries out the effects of changed counters on nodes.
+    /// Applies the effects of changed counters to nodes.
     pub(super) fn apply(&mut self, effects: Effects, wakes: Wakes) {
         for (id, group, admits) in effects.flips {
             let counters = &self.affinity.counters;
@@ -172,7 +172,7 @@ impl NodeIndex {
             effects.woken.into_vec()
         };
         for slot in woken {
-            // An ask that requires the node may use it even if another reserves it first.
+            // An ask that requires the node may use it even if another ask has reserved it.
             self.affinity.woken_by_name.push((slot, wakes == Wakes::Return));
             if wakes == Wakes::Return {
                 self.touch_by_return(slot);

@@ -1,20 +1,20 @@
-//! Flags: marks on parts of the tree of nodes that have a node which a condition admits.
+//! Flags: marks that tell which parts of the tree of nodes have a node that a condition admits.
 //!
 //! Each of 64 flags stands for a selector or a range. A node has the flags of the conditions that
-//! admit it, and every part of the tree has the flags of its nodes, joined: a search skips a part
-//! without the flags that it needs. There may be thousands of conditions, of which most exclude a
-//! few nodes, and passing over a few is cheap. So a flag is given to a condition that excludes
-//! [`WORTH_IT`] nodes or more, and is taken from another only by one that excludes four times as
-//! many.
+//! admit it, and every part of the tree has the joined flags of its nodes: a search skips a part
+//! that lacks a needed flag. There may be thousands of conditions, most of which exclude few nodes,
+//! and checking a few nodes is cheap. So a flag is assigned to a condition that excludes
+//! [`WORTH_IT`] nodes or more. If all flags are in use, it is taken from a condition only by one
+//! that excludes four times as many.
 //!
-//! A flag that gets another meaning is set on every node, which costs as much as there are nodes. A
-//! condition asks for a flag when the number of nodes that it excludes has doubled since it asked
-//! last, so that the searches in between would have cost more.
+//! A flag that gets another meaning is set again on every node. A condition requests a flag when
+//! the number of nodes that it excludes has doubled since it last did; by then, searches without
+//! the flag have cost more than setting it.
 //!
-//! A group of a range that becomes full, or has room again, takes the flag from all of its nodes,
-//! or gives it to them. So a range has a flag only where that costs less than the searches that it
-//! saves: where its largest group is at most 64 nodes or one in eight. With larger ones there are
-//! so few groups that passing over the full ones node by node is the cheaper way.
+//! When a group of a range becomes full, the flag is removed from all of its nodes, and when it has
+//! room again, the flag is set on them. So a range has a flag only if that costs less than the
+//! searches that it saves: if its largest group has at most 64 nodes or one in eight. With larger
+//! groups, there are so few of them that checking the full ones node by node is cheaper.
 
 use super::ids::{RangeId, SelectorId};
 
@@ -24,7 +24,7 @@ pub(super) const WORTH_IT: usize = 32;
 #[derive(Debug)]
 pub(super) struct Flagged {
     pub(super) flag: Option<u8>,
-    /// The number of excluded nodes at which it asks for one next.
+    /// The number of excluded nodes at which it next requests a flag.
     pub(super) asks_at: usize,
 }
 
@@ -35,12 +35,12 @@ impl Default for Flagged {
 }
 
 impl Flagged {
-    /// The flag as a bit, 0 where there is none.
+    /// The flag as a bit; 0 if it has none.
     pub(super) fn bit(&self) -> u64 {
         self.flag.map_or(0, |flag| 1 << flag)
     }
 
-    /// Whether it asks for a flag, now that this many nodes are excluded.
+    /// Whether it requests a flag, now that it excludes this many nodes.
     pub(super) fn asks(&mut self, excluded: usize) -> bool {
         let asks = self.flag.is_none() && excluded >= self.asks_at;
         if asks {
@@ -50,21 +50,21 @@ impl Flagged {
     }
 }
 
-/// The holder of a flag.
+/// The condition that has a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     Selector(SelectorId),
     Range(RangeId),
 }
 
-/// The holders of all flags.
+/// The conditions that have flags, by flag.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
     pub(super) holders: Vec<Option<Holder>>,
 }
 
 impl Flags {
-    /// Frees the flag of a holder that was dropped.
+    /// Frees the flag of a condition that was dropped.
     pub(super) fn free(&mut self, flagged: &Flagged) {
         if let Some(flag) = flagged.flag {
             self.holders[usize::from(flag)] = None;

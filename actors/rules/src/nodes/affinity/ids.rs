@@ -5,14 +5,14 @@ crate::slot! {
     pub(in crate::nodes) struct SelectorId;
 }
 crate::slot! {
-    /// Allocations whose tags satisfy the same expressions.
+    /// A family: the allocations whose tags satisfy the same expressions.
     pub(in crate::nodes) struct FamilyId;
 }
 crate::slot! {
-    /// A family, counted by the groups of a scope.
+    /// A counter: the numbers of a family's allocations in the groups of a scope.
     pub(in crate::nodes) struct CounterId;
 }
 crate::slot! {
-    /// The bounds on a counter in a group.
+    /// A range: the bounds on a counter in a group.
     pub(in crate::nodes) struct RangeId;
 }

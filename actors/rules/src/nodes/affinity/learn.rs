@@ -1,4 +1,4 @@
-//! Adds constraints and attributes of nodes to the index.
+//! Operations that add constraints and attributes of nodes to the index.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::specs::constraint::AskConstraint;
 use crate::values::ids::NodeSlot;
 use crate::values::texts::Texts;
 
-/// The limit of [`COUNTERS_MAX`] counters is reached.
+/// The constraint cannot be learned, since it would need more than [`COUNTERS_MAX`] counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{COUNTERS_MAX} sets of allocations are counted for placement constraints already")]
 pub struct TooManyCounters;
@@ -23,7 +23,7 @@ impl NodeIndex {
     /// new counter.
     ///
     /// # Errors
-    /// Too much would have to be counted.
+    /// The constraint needs too many new counters.
     pub fn learn(
         &mut self,
         constraint: &Arc<AskConstraint>,
@@ -57,7 +57,7 @@ impl NodeIndex {
         self.affinity.terms.get(constraint)
     }
 
-    /// Sets the attributes of a node, by which it is judged from now on. Allocations that are there
+    /// Sets the attributes of a node. They decide from now on who may use it; allocations on it
     /// stay.
     pub fn set_attributes(&mut self, slot: NodeSlot, attributes: &Attributes) {
         self.move_domains(slot, attributes);
@@ -82,7 +82,7 @@ impl NodeIndex {
         }
     }
 
-    /// Enters a node without attributes.
+    /// Adds a node without attributes.
     pub(in crate::nodes) fn enter_affinity(&mut self, slot: NodeSlot) {
         self.affinity.nodes.insert_at(slot, None);
         if self.affinity.is_used() {
@@ -95,7 +95,7 @@ impl NodeIndex {
         }
     }
 
-    /// Removes a node, with everything on it.
+    /// Removes a node, with all allocations on it.
     pub(in crate::nodes) fn leave_affinity(&mut self, slot: NodeSlot) {
         let affinity = &mut self.affinity;
         let attributes = affinity.nodes.remove(slot);
@@ -110,14 +110,14 @@ impl NodeIndex {
         }
     }
 
-    /// Whether constraints may admit more to some node since [those
-    /// nodes](Self::take_woken_by_name) were last taken.
+    /// Whether the counts of constraints have woken a node since the woken nodes were last
+    /// [taken](Self::take_woken_by_name).
     pub fn has_woken(&self) -> bool {
         !self.affinity.woken_by_name.is_empty()
     }
 
-    /// Takes the nodes that constraints may admit more to since the last call; with each, whether
-    /// by the return of what a placement in flight held.
+    /// Returns the nodes on which constraints may admit more since the last call; each with whether
+    /// it was woken by the return of the amount of a placement in flight.
     pub fn take_woken_by_name(&mut self) -> Vec<(NodeSlot, bool)> {
         std::mem::take(&mut self.affinity.woken_by_name)
     }

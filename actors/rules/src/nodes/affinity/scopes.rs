@@ -1,5 +1,5 @@
-//! Scopes: groups of nodes with the same value of an attribute. In the scope of the host name each
-//! node is a group.
+//! Scopes: each divides the nodes into groups with the same value of an attribute. In the scope of
+//! the host name each node is a group.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::values::hashing::SeededMap;
 use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 
-/// Scopes that mean the node itself.
+/// Scopes in which each node is a group.
 const OWN_SCOPES: [&str; 3] = ["", "hostname", "si/hostname"];
 
 crate::slot! {
-    /// An attribute whose equal values make groups of nodes.
+    /// An attribute: nodes with the same value of it are a group.
     pub(super) struct ScopeId;
 }
 crate::slot! {
@@ -23,7 +23,7 @@ crate::slot! {
     pub(super) struct ValueId;
 }
 
-/// A group of nodes that are near each other.
+/// A group of nodes, which count as near each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Group {
     /// A node by itself.
@@ -35,7 +35,7 @@ pub(super) enum Group {
 /// A way to group nodes.
 #[derive(Debug)]
 pub(super) struct Scope {
-    /// `None`: each node by itself.
+    /// The attribute; `None`: each node by itself.
     pub(super) key: Option<Arc<str>>,
     pub(super) values: Slots<ValueId, Value>,
     value_of: SeededMap<Arc<str>, ValueId>,
@@ -49,7 +49,7 @@ pub(super) struct Value {
     pub(super) nodes: BTreeSet<NodeSlot>,
 }
 
-/// The attribute that a scope means; `None`: each node by itself.
+/// Returns the attribute that a scope names; `None`: each node by itself.
 pub(super) fn scope_key(scope: &str) -> Option<Arc<str>> {
     (!OWN_SCOPES.contains(&scope)).then(|| Arc::from(scope))
 }

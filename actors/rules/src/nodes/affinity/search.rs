@@ -1,8 +1,8 @@
 //! Searches with a placement constraint, and the counts that they read.
 //!
-//! A search tries the choices of a constraint in order, and for each the nodes in order. Excluded
-//! nodes are skipped: few candidates are examined one by one; among many, parts of the tree without
-//! the needed flags are skipped. Conditions without a flag are checked for each node that is left.
+//! A search tries the choices of a constraint in order, and for each choice the nodes in order. Few
+//! candidates are examined one by one. Among many, parts of the tree without the needed flags are
+//! skipped, and conditions without a flag are checked for each remaining node.
 
 use smallvec::SmallVec;
 
@@ -18,10 +18,10 @@ use crate::nodes::{NodeIndex, NodeRequest};
 use crate::specs::tags::Tags;
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// Most nodes that are examined one by one instead of searching the tree.
+/// The most nodes that are examined one by one; for more, the tree is searched.
 const FEW: usize = 64;
 
-/// The effect of a condition of a constraint.
+/// The effect of one condition of a constraint on all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excluding {
     /// The condition, for people.
@@ -33,7 +33,7 @@ pub struct Excluding {
 }
 
 impl Affinity {
-    /// Whether the range admits one more on a node.
+    /// Whether the range admits one more allocation on a node.
     pub(super) fn range_admits(&self, id: RangeId, node: NodeSlot) -> bool {
         let range = self.counters.range_at(id);
         let counter = self.counters.counter(range.counter);
@@ -80,7 +80,7 @@ impl Affinity {
         }
     }
 
-    /// Whether the condition could be met on the node, whatever runs there and elsewhere.
+    /// Whether the condition could be met on the node with other allocations there and elsewhere.
     fn could_be_as_wished(&self, condition: &Condition, node: NodeSlot) -> bool {
         match condition {
             Condition::Selector(id) => self.admits(*id, node),
@@ -95,16 +95,16 @@ impl Affinity {
         choice.conditions.iter().all(|condition| self.is_as_wished(condition, node, wish))
     }
 
-    /// Whether one of the choices that may be used by now admits the node.
+    /// Whether one of the choices that may be used now admits the node.
     fn admits_wish(&self, wish: &Wish<'_>, node: NodeSlot) -> bool {
         wish.choices().iter().any(|choice| self.admits_choice(choice, node, wish))
     }
 
-    /// Returns the flags without which no node below will do.
+    /// Returns the flags that every node has which the choice admits.
     fn flags_needed(&self, choice: &Choice, wish: &Wish<'_>) -> u64 {
         let bit = |condition: &Condition| match condition {
             Condition::Selector(id) => self.selectors[*id].flag.bit(),
-            // Flags do not show the effect of an allocation that is gone.
+            // Flags do not take account of allocations that are supposed to be gone.
             Condition::Near(near) if wish.gone.is_empty() => {
                 self.counters.range_at(near.range).flag.bit()
             }
@@ -113,7 +113,7 @@ impl Affinity {
         choice.conditions.iter().map(bit).fold(0, |flags, bit| flags | bit)
     }
 
-    /// Returns the only nodes that a choice may admit, if these are known and few.
+    /// Returns all nodes that a choice may admit, if they are known and few.
     fn few(&self, choice: &Choice, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
         choice.conditions.iter().find_map(|condition| match condition {
             Condition::Selector(id) => self.few_selected(*id),
@@ -136,8 +136,8 @@ impl Affinity {
         Some(few)
     }
 
-    /// Returns the nodes of the groups that have allocations already, if others are to join them
-    /// and the nodes are few.
+    /// Returns the nodes of the groups that have allocations, if the request has to join some of
+    /// them and the nodes are few.
     fn few_near(&self, near: Near, wish: &Wish<'_>) -> Option<Vec<NodeSlot>> {
         let range = self.counters.range_at(near.range);
         let counter = self.counters.counter(range.counter);
@@ -156,21 +156,21 @@ impl Affinity {
 }
 
 impl NodeRequest<'_> {
-    /// Whether a node has capacity and only the constraint of the request excludes it.
+    /// Whether a node has capacity, and only the constraint of the request excludes it.
     pub fn is_kept_off(&self, nodes: &NodeIndex) -> bool {
         self.wish.is_some() && nodes.first(&Self { wish: None, ..*self }).is_some()
     }
 }
 
 impl NodeIndex {
-    /// Whether the request may use the node, whatever is free there.
+    /// Whether the request may use the node, whatever its free capacity.
     pub fn admits(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         !self.is_passed_over(slot, request)
             && self.is_within(slot, request.domains)
             && request.wish.is_none_or(|wish| self.affinity.admits_wish(&wish, slot))
     }
 
-    /// Whether the request could use the node, whatever ran there and elsewhere.
+    /// Whether the request could use the node, with other allocations there and elsewhere.
     pub fn could_admit(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
         let could = |wish: Wish<'_>| {
             wish.choices().iter().any(|choice| {
@@ -183,13 +183,13 @@ impl NodeIndex {
             && request.wish.is_none_or(could)
     }
 
-    /// Whether the node meets the wish, as if the allocations in [`Wish::gone`] were gone.
+    /// Whether the node meets the wish, if the allocations in [`Wish::gone`] are not counted.
     pub fn is_as_wished(&self, slot: NodeSlot, wish: &Wish<'_>) -> bool {
         self.affinity.admits_wish(wish, slot)
     }
 
-    /// Returns the first node in order for a request with a wish: by the first choice that admits
-    /// one.
+    /// Returns the first node in order for a request with a wish, by the first choice that admits a
+    /// node.
     pub(in crate::nodes) fn first_wished(
         &self,
         request: &NodeRequest<'_>,
@@ -199,8 +199,8 @@ impl NodeIndex {
         choices.clone().find_map(|choice| self.first_of(choice, request, wish, Start::First, &[]))
     }
 
-    /// Returns the last node in order for a request with a wish: by the first choice that admits
-    /// one.
+    /// Returns the last node in order for a request with a wish, by the first choice that admits a
+    /// node.
     pub(in crate::nodes) fn last_wished(
         &self,
         request: &NodeRequest<'_>,
@@ -210,8 +210,8 @@ impl NodeIndex {
         choices.clone().find_map(|choice| self.first_of(choice, request, wish, Start::Last, &[]))
     }
 
-    /// Returns the node after this one: by the choice that admits this one, then by later ones,
-    /// without those that an earlier choice admits.
+    /// Returns the node after `after`: first by the choice that admits `after`, then by later
+    /// choices. Nodes that an earlier choice admits are left out.
     pub(in crate::nodes) fn next_wished(
         &self,
         after: NodeSlot,
@@ -281,8 +281,8 @@ impl NodeIndex {
         None
     }
 
-    /// Notes that a request was turned away: later changes of the counts in its conditions may
-    /// admit it.
+    /// Records that a request was rejected: later changes of the counts in its conditions may admit
+    /// it.
     pub fn wait_for(&mut self, terms: &Terms) {
         for condition in terms.conditions() {
             if let Condition::Near(near) = condition {
@@ -291,7 +291,7 @@ impl NodeIndex {
         }
     }
 
-    /// Counts an allocation that a node holds; it is in the table with that node.
+    /// Counts an allocation that a node holds; the table has it with that node.
     pub fn count(&mut self, id: AllocationId, entry: &Allocation) {
         if self.affinity.is_used() {
             self.affinity.sweep_if_due();
@@ -301,12 +301,12 @@ impl NodeIndex {
         }
     }
 
-    /// Takes an allocation off that a node no longer holds.
+    /// Stops counting an allocation that a node no longer holds.
     pub fn uncount(&mut self, id: AllocationId, node: NodeSlot) {
         self.uncount_by(id, node, Wakes::Growth);
     }
 
-    /// Takes a placement off that was never settled and that a node no longer holds.
+    /// Stops counting a placement that was never settled and that a node no longer holds.
     pub fn uncount_return(&mut self, id: AllocationId, node: NodeSlot) {
         self.uncount_by(id, node, Wakes::Return);
     }
@@ -319,8 +319,7 @@ impl NodeIndex {
         }
     }
 
-    /// Notes that the RM was notified of an allocation that is counted, or that no constraint
-    /// counts.
+    /// Records that the RM was notified of an allocation, which constraints may count.
     pub fn settled(&mut self, id: AllocationId) {
         if self.affinity.is_used() {
             let mut effects = Effects::default();
@@ -330,7 +329,7 @@ impl NodeIndex {
     }
 
     /// Counts an allocation with these tags on a node, as booked, until it is [taken
-    /// back](Self::suppose_no_more); no ask is woken. Returns `None` if nothing counts it.
+    /// back](Self::suppose_no_more); no ask is woken. Returns `None` if no constraint counts it.
     pub(in crate::nodes) fn suppose(
         &mut self,
         slot: NodeSlot,
@@ -344,12 +343,12 @@ impl NodeIndex {
         (!families.is_empty()).then_some(families)
     }
 
-    /// Returns the families that count an allocation with these tags.
+    /// Returns the families of an allocation with these tags.
     pub(in crate::nodes) fn families_of(&self, tags: Option<&Tags>) -> Families {
         self.affinity.counters.families_of(tags.map(|tags| &***tags))
     }
 
-    /// Takes back an allocation that was only supposed.
+    /// Ends the count of an allocation that was only supposed.
     pub(in crate::nodes) fn suppose_no_more(&mut self, slot: NodeSlot, families: &Families) {
         self.shift(slot, families, Count::default().minus(Count::ONE_BOOKED));
     }
@@ -361,7 +360,7 @@ impl NodeIndex {
     }
 
     /// Returns the effect of each condition of a wish on all nodes, the condition that excludes
-    /// most first. It reads every node.
+    /// most first. Reads every node.
     pub fn excluding(&self, wish: &Wish<'_>) -> Vec<Excluding> {
         let mut found: Vec<Excluding> = Vec::new();
         let conditions = wish.choices().iter().flat_map(|choice| &choice.conditions);

@@ -13,7 +13,7 @@ pub(in crate::nodes) struct Selector {
     pub(super) expressions: Arc<[Expression]>,
     /// One bit for each node; `None` if there are too many selectors.
     pub(super) admits: Option<Vec<u64>>,
-    /// The numbers of nodes that it admits and that it excludes.
+    /// The number of nodes that it admits, and of those that it excludes.
     pub(super) admitted: usize,
     pub(super) excluded: usize,
     pub(super) flag: Flagged,
@@ -46,7 +46,7 @@ impl Selector {
         if admits { words[at / 64] |= bit } else { words[at / 64] &= !bit }
     }
 
-    /// Enters a node.
+    /// Adds a node.
     pub(super) fn enter(&mut self, slot: NodeSlot, attributes: Option<&Attributes>) {
         let admits = self.reads(attributes);
         self.put(slot, admits);
@@ -68,7 +68,7 @@ impl Selector {
     }
 }
 
-/// Sorts expressions, so that equal sets are written alike, and share what is kept of them.
+/// Sorts expressions, so that equal sets have one form and share their selectors and families.
 pub(super) fn ordered(expressions: &[Expression]) -> Arc<[Expression]> {
     let mut expressions = expressions.to_vec();
     for expression in &mut expressions {

@@ -1,4 +1,4 @@
-//! The state that the index keeps for all placement constraints in use.
+//! The state of the index for all placement constraints in use.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::values::hashing::SeededMap;
 use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 
-/// Most selectors that know their nodes beforehand; further ones are read again for each node.
+/// The most selectors that store their nodes; further ones are evaluated for each node.
 const SELECTORS_MAX: usize = 4_096;
 
 /// The state of all placement constraints in use.
@@ -27,15 +27,15 @@ pub(in crate::nodes) struct Affinity {
     pub(super) selector_of: SeededMap<Arc<[Expression]>, SelectorId>,
     pub(super) counters: Counters,
     pub(super) flags: Flags,
-    /// Nodes that may admit more now, and whether by a return: for asks that wait for a node by its
-    /// name.
+    /// The nodes on which constraints may admit more now, each with whether a return is the cause:
+    /// for asks that wait for a node by its name.
     pub(super) woken_by_name: Vec<(NodeSlot, bool)>,
     /// The number of operations since the last sweep.
     pub(super) done: usize,
 }
 
 impl Affinity {
-    /// Whether any constraint is in use, or was until lately.
+    /// Whether any constraint is in use, or was since the last sweep.
     pub(in crate::nodes) fn is_used(&self) -> bool {
         !self.terms.is_empty()
     }
@@ -68,7 +68,7 @@ impl Affinity {
         id
     }
 
-    /// Forgets constraints that are not used any more.
+    /// Drops constraints that are not used any more.
     pub(super) fn sweep(&mut self) {
         self.done = 0;
         let before = self.terms.len();

@@ -1,9 +1,9 @@
-//! Terms: a constraint as searches use it, as choices in order, each a list of conditions.
+//! Terms: a constraint in the form that searches use: choices in order, each a list of conditions.
 //!
 //! * A preference makes two choices of one: with it, and without.
-//! * An OR, and a DELAYED_OR, at the top is one choice after the other. An OR below an AND is one
+//! * An OR or a DELAYED_OR at the top becomes a choice for each child. An OR below an AND is one
 //!   condition.
-//! * A choice that has to wait has its delay.
+//! * A choice that may be used only later has its delay.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::ids::{RangeId, SelectorId};
 use crate::specs::constraint::AskConstraint;
 use crate::values::ids::{AllocationId, ApplicationSlot};
 
-/// A constraint that is ready for searches. It is kept as long as a holder keeps it.
+/// A constraint that is ready for searches. It is kept as long as it has a holder.
 #[derive(Debug)]
 pub struct Terms {
     pub(super) choices: Vec<Choice>,
     pub(super) constraint: Arc<AskConstraint>,
 }
 
-/// Conditions that hold together, and the delay before they may be used.
+/// Conditions that have to hold together, and the delay before they may be used.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) opens: Opening,
     pub(super) conditions: Vec<Condition>,
 }
 
-/// The delay before a choice may be used; both parts have to be over.
+/// The delay before a choice may be used; both parts have to pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
     pub(super) milliseconds: u64,
@@ -35,70 +35,70 @@ pub(super) struct Opening {
 /// A condition on a node.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
-    /// The attributes of the node.
+    /// A condition on the attributes of the node.
     Selector(SelectorId),
-    /// The number of allocations that are in its group.
+    /// A condition on the number of allocations in the group of the node.
     Near(Near),
-    /// At least one of these lists.
+    /// At least one of these lists, all of whose conditions hold.
     Any(Vec<Vec<Condition>>),
 }
 
-/// The number of allocations that are expected in the group of a node.
+/// A condition on the number of allocations in the group of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Near {
     pub(super) range: RangeId,
-    /// The ask is of the family that is counted, so that it may be the first.
+    /// Whether the ask itself is in the family that is counted, so that it may be the first.
     pub(super) may_be_first: bool,
 }
 
-/// The terms that a request has to meet by now.
+/// The terms that a request has to meet now.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
     /// The terms.
     pub terms: &'a Terms,
-    /// The number of choices that may be used by now.
+    /// The number of choices that may be used now.
     pub open: usize,
-    /// Allocations that are taken as gone.
+    /// Allocations that are supposed to be gone.
     pub gone: &'a [AllocationId],
     /// The application whose held places count as if they were taken.
     pub mates: Option<ApplicationSlot>,
 }
 
 impl<'a> Wish<'a> {
-    /// The wish for these terms, as if every delay were over.
+    /// Returns the wish for these terms, as if every delay had passed.
     pub fn of(terms: &'a Terms) -> Self {
         Self { terms, open: terms.choices.len(), gone: &[], mates: None }
     }
 
-    /// The choices that may be used.
+    /// Returns the choices that may be used.
     pub(super) fn choices(&self) -> &'a [Choice] {
         &self.terms.choices[..self.open.min(self.terms.choices.len())]
     }
 }
 
 impl Terms {
-    /// The constraint that they are of.
+    /// Returns the constraint from which they were built.
     pub fn constraint(&self) -> &Arc<AskConstraint> {
         &self.constraint
     }
 
-    /// Whether it depends on allocations, and not only on attributes of nodes.
+    /// Whether the terms depend on allocations, and not only on attributes of nodes.
     pub fn counts(&self) -> bool {
         self.conditions().any(|condition| matches!(condition, Condition::Near(_)))
     }
 
-    /// The number of choices, including those that have to wait.
+    /// The number of choices, including those that may be used only later.
     pub fn len(&self) -> usize {
         self.choices.len()
     }
 
-    /// Whether there is no choice at all; there always is one.
+    /// Whether there is no choice; there always is one.
     pub fn is_empty(&self) -> bool {
         self.choices.is_empty()
     }
 
-    /// Returns the number of choices that may be used after this many milliseconds and attempts
-    /// without result. A second counts as an attempt.
+    /// Returns the number of choices that may be used after this many milliseconds and tries
+    /// without result. Each second counts as a try, too.
     pub fn open_after(&self, milliseconds: u64, attempts: u64) -> usize {
         let opportunities = attempts.saturating_add(milliseconds / 1_000);
         let is_open = |choice: &&Choice| {
@@ -107,15 +107,15 @@ impl Terms {
         self.choices.iter().take_while(is_open).count()
     }
 
-    /// Returns the milliseconds after which the next choice may be used, if there is no further
-    /// attempt until then; `open` choices may be used already.
+    /// Returns the milliseconds after which the next choice may be used, if there is no further try
+    /// before; `open` choices may be used already.
     pub fn opens_next(&self, open: usize, attempts: u64) -> Option<u64> {
         let opens = self.choices.get(open)?.opens;
         let seconds = opens.opportunities.saturating_sub(attempts);
         Some(opens.milliseconds.max(seconds.saturating_mul(1_000)))
     }
 
-    /// Returns every condition in it, including nested ones.
+    /// Returns every condition, including nested ones.
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let mut left: Vec<&Condition> =
             self.choices.iter().flat_map(|choice| &choice.conditions).collect();

@@ -43,7 +43,7 @@ fn only(near: Near) -> Constraint {
     Constraint::Simple(Simple { node: Vec::new(), near: Some(near) })
 }
 
-/// An index with what is allocated on its nodes.
+/// An index and the allocations on its nodes.
 struct World {
     nodes: NodeIndex,
     slots: Vec<NodeSlot>,
@@ -134,7 +134,7 @@ impl World {
         Picture { nodes, counted: counted.collect() }
     }
 
-    /// Every node that a request may use, in the order in which it is to be tried.
+    /// Returns every node that a request may use, in the order in which they are to be tried.
     fn expected(&self, terms: &Terms, open: usize) -> Vec<NodeSlot> {
         let (ask, picture) = (terms.constraint(), self.picture());
         let mut found: Vec<NodeSlot> = Vec::new();
@@ -214,7 +214,7 @@ fn what_ends_in_a_rack_wakes_for_every_node_of_it_and_what_is_taken_back_only_as
     let terms = world.learn(only(near("rack", "web", 0, 1)), &web());
     let ids: Vec<_> = [0, 2].map(|at| world.put(world.slots[at], &web(), at == 0)).into();
     assert_eq!(world.first(&terms), None);
-    // The nodes with something on them are full: only their neighbours could take one.
+    // The nodes with allocations are full: only their neighbours could take another.
     for at in [0, 2] {
         let slot = world.slots[at];
         world.nodes.update(slot, None, &vcores(0));
@@ -390,9 +390,8 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// A search with a constraint finds one after the other the nodes that a count of everything
-    /// for each node finds, whatever comes, goes and changes; and the counters agree with that
-    /// count.
+    /// A search with a constraint finds, one after the other, the nodes that a full recount for
+    /// each node finds, after any changes; and the counters agree with the recount.
     #[test]
     fn searches_agree_with_a_count_of_everything(
         constraints in proptest::collection::vec(constraint(), 1..5),

@@ -99,7 +99,7 @@ proptest! {
             if at == keep_at {
                 nodes.keep_domains("rack");
             }
-            // Ids that are inserted between others cause new labels.
+            // Ids between others make the index assign labels again.
             let slot = |nodes: &NodeIndex, at: &usize| nodes.slot_of(&format!("n{at}"));
             let rack = |rack: &usize| format!("r{rack}");
             match change {

@@ -7,14 +7,15 @@ use crate::nodes::attributes::Attributes;
 use crate::values::ids::{AllocationId, NodeSlot};
 
 impl Counters {
-    /// Enters a node.
+    /// Adds a node.
     pub(in super::super) fn enter_node(&mut self, node: NodeSlot, attributes: Option<&Attributes>) {
         for scope in self.scopes.values_mut() {
             scope.enter(node, attributes);
         }
     }
 
-    /// Moves the counts of a node with other attributes: its allocations count in other groups now.
+    /// Moves the counts of a node whose attributes changed: its allocations count in other groups
+    /// now.
     pub(in super::super) fn move_node(
         &mut self,
         node: NodeSlot,
@@ -48,7 +49,7 @@ impl Counters {
             }
             sums.push((id, self.group(counter.scope, node), sum));
         }
-        // A group that was full with this node is counted without it.
+        // First without the node: a group that was full with this node may not be full without it.
         for (id, group, sum) in &sums {
             self.bump(*id, *group, Count::default().minus(*sum), true, effects);
         }
@@ -63,7 +64,7 @@ impl Counters {
         self.recount_full();
     }
 
-    /// Removes a node, with everything on it.
+    /// Removes a node, with all allocations on it.
     pub(in super::super) fn leave_node(&mut self, node: NodeSlot, effects: &mut Effects) {
         let on_it = self.counted.iter().filter(|(_, counted)| counted.node == node);
         let mut gone: Vec<AllocationId> = on_it.map(|(id, _)| *id).collect();
@@ -84,7 +85,7 @@ impl Counters {
         on_it.map(|counted| (counted.families.clone(), counted.count())).collect()
     }
 
-    /// Counts the nodes of full groups again, because groups have other nodes now.
+    /// Recounts the nodes in full groups, because the groups have other nodes now.
     fn recount_full(&mut self) {
         let ids: Vec<RangeId> = self.ranges.iter().map(|(id, _)| id).collect();
         for id in ids {

@@ -1,4 +1,4 @@
-//! Creates and drops counters: a range with its counter, scope and family is created on first use,
+//! Creates and drops counters. A range, with its counter, scope and family, is created on first use
 //! by one pass over nodes and allocations, and dropped with its last user.
 
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::specs::constraint::{Expression, Near};
 use crate::values::ids::NodeSlot;
 use crate::values::slots::Slots;
 
-/// Most counters of a partition: pairs of a scope and a set of expressions.
+/// The most counters of a partition. Each is a pair of a scope and a set of expressions.
 pub const COUNTERS_MAX: usize = 4_096;
 
 impl Counters {
-    /// Whether all of these can be counted, too.
+    /// Whether there is room for the counters of all of these conditions.
     pub(in super::super) fn has_room_for<'a>(&self, near: impl Iterator<Item = &'a Near>) -> bool {
         let mut new = FxHashSet::default();
         for near in near {
@@ -35,7 +35,8 @@ impl Counters {
         self.all.len() + new.len() <= COUNTERS_MAX
     }
 
-    /// Returns the range of a condition on near allocations, and creates all that it needs.
+    /// Returns the range of a condition on near allocations; creates it and what it needs if
+    /// necessary.
     pub(in super::super) fn range(
         &mut self,
         near: &Near,
@@ -123,7 +124,7 @@ impl Counters {
         id
     }
 
-    /// Forgets all ranges except these, and what only the others needed.
+    /// Drops all ranges except these, and everything that only the dropped ones needed.
     pub(in super::super) fn keep(&mut self, ranges: &FxHashSet<RangeId>, flags: &mut Flags) {
         let gone: Vec<RangeId> =
             self.ranges.iter().map(|(id, _)| id).filter(|id| !ranges.contains(id)).collect();
