@@ -1,14 +1,14 @@
 //! An application: its state, its asks, and its allocations.
 //!
-//! The actor owns one of these and reports changes to others; the rules here decide which event
-//! follows from which change, so that they can be tested without an actor.
+//! The actor owns an [`Application`] and reports its changes to others. The rules here decide which
+//! event follows from which change, so that they can be tested without an actor.
 //!
 //! # Invariants
-//! * `allocated` is the sum of its allocations in the table, those included that wait for their
-//!   predicate, without zero entries; `placeholders` is the part of it that placeholders hold.
-//! * Accepted and Resuming never hold an allocation that is settled, other than placeholders.
-//!   Completing asks for nothing and holds at most placeholders; Failing asks for nothing.
-//! * A terminal application holds nothing and asks for nothing.
+//! * `allocated` is the sum of its allocations in the table, those that wait for their predicate
+//!   included, without zero entries; `placeholders` is the part of it that placeholders hold.
+//! * Accepted and Resuming never hold an allocation that is settled, except placeholders.
+//!   Completing has no pending asks and holds at most placeholders; Failing has no pending asks.
+//! * A terminated application holds nothing and has no pending asks.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -32,16 +32,16 @@ use crate::values::hashing::SeededMap;
 use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
 
-/// Most entries of a state log. Only an application that comes back from Completing a few hundred
-/// times has more; the oldest are forgotten then.
+/// The most entries of a state log; when it is full, the oldest entry is dropped. Only an
+/// application that returns from Completing a few hundred times has so many.
 const LOG_MAX: usize = 1_000;
 
 /// The submission of an application by its RM.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewApplication {
-    /// Unique among the active applications of the partition.
+    /// The id, unique among the active applications of the partition.
     pub id: Arc<str>,
-    /// The queue it wants, as sent.
+    /// The queue that it requests, as sent.
     pub queue: String,
     /// The owner.
     pub user: Arc<str>,
@@ -49,23 +49,23 @@ pub struct NewApplication {
     pub groups: Vec<String>,
     /// The tags as sent.
     pub tags: Option<Tags>,
-    /// The amount of all placeholders together; nothing if it is no gang.
+    /// The amount of all placeholders together; empty if it is no gang.
     pub placeholder_ask: Resources,
-    /// The members that it needs, all of them at once, or the fault of the declaration; `None`:
-    /// nothing is declared.
+    /// The members that it needs all at once, or the fault of their declaration; `None` if it
+    /// declares none.
     pub task_groups: Option<Box<Result<Declaration, Fault>>>,
     /// The time for which placeholders of a gang may wait, ms; `None` if the RM stated none.
     pub execution_timeout_ms: Option<NonZeroU64>,
-    /// The time for which it may run, ms; `None`: for ever. A gang never has one.
+    /// The time for which it may run, ms; `None`: without limit. A gang never has one.
     pub run_limit_ms: Option<NonZeroU64>,
-    /// The fate of a gang whose placeholders have waited for too long.
+    /// What happens to a gang whose placeholders have waited for too long.
     pub gang_style: GangStyle,
 }
 
-/// The fate of a gang whose placeholders have waited for too long.
+/// What happens to a gang whose placeholders have waited for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GangStyle {
-    /// The gang continues without them.
+    /// The gang continues without its placeholders.
     #[default]
     Soft,
     /// The gang fails.
@@ -73,7 +73,7 @@ pub enum GangStyle {
 }
 
 impl GangStyle {
-    /// Reads the style as an RM writes it: `Hard`, spelled exactly so; anything else is soft.
+    /// Reads the style as an RM writes it: exactly `Hard` is hard, any other text is soft.
     ///
     /// ```
     /// use monoceros_rules::applications::application::GangStyle;
@@ -85,7 +85,7 @@ impl GangStyle {
     }
 }
 
-/// A state that was entered: to be reported to the RM and counted by the queues.
+/// A change of state, to be reported to the RM and counted by the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateChange {
     /// The state before.
@@ -94,32 +94,32 @@ pub struct StateChange {
     pub to: ApplicationState,
     /// The event that led there.
     pub event: ApplicationEvent,
-    /// The reason that the RM is notified of.
+    /// The reason that is reported to the RM.
     pub message: &'static str,
 }
 
-/// The allocations and asks that left an application in one step, for [`Application::judge`].
+/// Which kinds of allocations and asks an application lost in one step, for [`Application::judge`].
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Asks, or parts of them.
+    /// Whether asks, or parts of them, were withdrawn.
     pub asks: bool,
-    /// Allocations that are not placeholders.
+    /// Whether allocations ended that are not placeholders.
     pub real: bool,
-    /// Placeholders.
+    /// Whether placeholders ended.
     pub placeholders: bool,
-    /// Everything that it held was released at once, be it nothing.
+    /// Whether all its allocations were released at once, even if it had none.
     pub all: bool,
 }
 
 impl Left {
-    /// Whether anything left.
+    /// Whether the step ended anything.
     pub fn anything(self) -> bool {
         self.asks || self.real || self.placeholders || self.all
     }
 }
 
-/// The progress of an application on its way to run.
+/// How far an application has come on its way to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Progress {
@@ -129,11 +129,11 @@ pub struct Progress {
     pub may_run_soon: bool,
 }
 
-/// The message to the RM when a gang has waited for its placeholders for too long.
+/// The message to the RM about a gang that has waited for its placeholders for too long.
 pub const PLACEHOLDER_TIMEOUT: &str = "ResourceReservationTimeout";
 
 impl StateChange {
-    /// The change of the number of running applications on the path.
+    /// Returns the change of the number of running applications on its path.
     pub fn running(self) -> i64 {
         let is_running = |state| i64::from(state == ApplicationState::Running);
         is_running(self.to) - is_running(self.from)
@@ -145,7 +145,7 @@ impl StateChange {
 pub struct Application {
     /// The id, as submitted.
     pub id: Arc<str>,
-    /// Canonical path of its leaf.
+    /// The canonical path of its leaf.
     pub queue: Arc<str>,
     /// The owner.
     pub user: Arc<str>,
@@ -153,41 +153,43 @@ pub struct Application {
     pub groups: Vec<String>,
     /// The tags, as submitted.
     pub tags: Option<Tags>,
-    /// When it was accepted, ns since the epoch.
+    /// The time of its acceptance, ns since the epoch.
     pub arrived_ns: i64,
-    /// Submission time, moved back to the oldest ask's creation, ns since the epoch.
+    /// The time of submission, or the creation of its oldest ask if that is earlier, ns since the
+    /// epoch.
     pub submitted_ns: i64,
-    /// The latest entry into Running, ns since the epoch.
+    /// The time at which it last entered Running, ns since the epoch.
     pub started_ns: Option<i64>,
-    /// Entry into a terminal state, ns since the epoch.
+    /// The time at which it entered a terminated state, ns since the epoch.
     pub finished_ns: Option<i64>,
     /// The asks of the application, satisfied ones included.
     pub asks: Asks,
     /// The allocations by UUID.
     pub allocations: SeededMap<Arc<str>, AllocationId>,
-    /// The placements that wait for their predicate, or for the placeholder whose place they take.
+    /// The placements that wait for their predicate, or for the placeholder that they replace.
     pub unsettled: BTreeSet<AllocationId>,
-    /// The placeholders, if it ever had or announced any.
+    /// The gang of the application, if it ever had or announced placeholders, or declared members.
     pub gang: Option<Box<Gang>>,
-    /// The fate of the gang when its placeholders have waited for too long.
+    /// What happens to the gang if its placeholders have waited for too long.
     pub gang_style: GangStyle,
-    /// The longest wait of its placeholders, or else its longest run, ms; `None`: not set.
+    /// The longest wait of its placeholders, or if it has none, its longest run, ms; `None`: not
+    /// set.
     pub execution_timeout_ms: Option<NonZeroU64>,
-    /// The resource-seconds of allocations that have left.
+    /// The resource-seconds of allocations that have ended.
     pub history: History,
-    /// The task groups of its gang whose asks go before others, because they lost members.
+    /// The task groups of its gang whose asks come before others, because they lost members.
     pub(super) owed: OwedGroups,
     state: ApplicationState,
     log: Vec<(i64, ApplicationState)>,
     allocated: Resources,
     placeholders: Resources,
     peak: Resources,
-    /// The memory that its own texts take, about.
+    /// The approximate memory of its own texts, in bytes.
     bytes: u64,
 }
 
 impl NewApplication {
-    /// The approximate memory that it takes before it has any ask, bytes.
+    /// Returns the approximate memory that it takes before it has any ask, in bytes.
     pub fn bytes(&self) -> u64 {
         let texts = self.id.len() + self.user.len() + self.queue.len();
         let groups: usize = self.groups.iter().map(String::len).sum();
@@ -201,7 +203,7 @@ impl NewApplication {
 }
 
 impl Application {
-    /// A new application in a leaf.
+    /// Builds an application that is submitted to a leaf now.
     pub fn new(new: NewApplication, queue: Arc<str>, now_ns: i64) -> Self {
         let bytes = new.bytes();
         Self {
@@ -235,7 +237,7 @@ impl Application {
         }
     }
 
-    /// The counts that go against the quotas of its RM.
+    /// Returns the numbers and bytes that count against the quotas of its RM.
     pub fn counted(&self) -> Held {
         let allocations = (self.allocations.len() + self.unsettled.len()) as u64;
         Held {
@@ -251,17 +253,17 @@ impl Application {
         self.state
     }
 
-    /// The states it entered, oldest first, with times in ns since the epoch.
+    /// Returns the states that it entered, oldest first, with times in ns since the epoch.
     pub fn log(&self) -> &[(i64, ApplicationState)] {
         &self.log
     }
 
-    /// The amount of its allocations and unsettled placements together.
+    /// The sum of its allocations and unsettled placements.
     pub fn allocated(&self) -> &Resources {
         &self.allocated
     }
 
-    /// The amount of its placeholders together.
+    /// The sum of its placeholders.
     pub fn placeholders(&self) -> &Resources {
         &self.placeholders
     }
@@ -271,8 +273,8 @@ impl Application {
         self.gang.as_ref().is_some_and(|gang| gang.is_usable(group))
     }
 
-    /// Asks that have a node reserved and wait for placeholders of their task group, placed or asked
-    /// for: they are placed in no other way, and need no node of their own.
+    /// Returns the asks that have a node reserved and wait for placeholders of their task group,
+    /// placed or pending. Such asks can only replace placeholders, and need no node of their own.
     pub fn reserved_for_placeholders(&self) -> Vec<AskSlot> {
         if self.gang.is_none() || self.asks.reserved_len() == 0 {
             return Vec::new();
@@ -282,19 +284,19 @@ impl Application {
         waiting.map(|(slot, _)| slot).collect()
     }
 
-    /// Whether it declared its members, decided or not.
+    /// Whether it has declared members, decided or not.
     pub fn has_declared_members(&self) -> bool {
         self.gang.as_ref().is_some_and(|gang| gang.native.is_some())
     }
 
-    /// Returns the members of the gang whose places are searched, with the declaration. `None` if
-    /// there is no such gang, or if it lacks asks.
+    /// Returns the members of the gang for which places are searched, with the declaration. `None`
+    /// if there is no such gang, or if asks of it are missing.
     pub fn undecided_bundle(&self) -> Option<(&Native, Bundled)> {
         let native = self.undecided().filter(|native| native.stage == Stage::Undecided)?;
         Some((native, native.bundle(&self.asks).ok()?))
     }
 
-    /// The declared gang, as long as it was not decided that its members get places.
+    /// Returns the declared gang, until it is decided that its members get places.
     pub fn undecided(&self) -> Option<&Native> {
         self.gang.as_ref()?.undecided()
     }
@@ -309,57 +311,56 @@ impl Application {
         self.gang.as_mut()?.native.as_deref_mut()
     }
 
-    /// The allocations, held places among them, in no order.
+    /// Returns the allocations and the held places, in no order.
     pub fn each_allocation(&self) -> impl Iterator<Item = AllocationId> + '_ {
         self.allocations.values().copied().chain(self.holds())
     }
 
-    /// The places that are held for members of a declared gang.
+    /// Returns the places that are held for members of a declared gang.
     pub fn holds(&self) -> impl Iterator<Item = AllocationId> + '_ {
         let native = self.gang.as_ref().and_then(|gang| gang.native.as_ref());
         native.into_iter().flat_map(|native| native.holds.iter().copied())
     }
 
-    /// Notes that all members of a declared gang have their places: the application runs, whatever
-    /// its state.
+    /// Records that all members of a declared gang have their places: the application runs,
+    /// whatever its state.
     pub fn decided(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
         self.runs(now_ns, changes);
     }
 
-    /// Mutable access to the placeholders.
+    /// Mutable access to the gang, which is created if there is none.
     pub fn gang_mut(&mut self) -> &mut Gang {
         self.gang.get_or_insert_default()
     }
 
-    /// The component-wise peak of [`Self::allocated`].
+    /// Returns the component-wise peak of [`Self::allocated`].
     pub fn peak(&self) -> &Resources {
         &self.peak
     }
 
-    /// Whether it counts among those that have still to start. One with a placement that waits for
-    /// its predicate, with placeholders, or with a reserved node has its place among the running
-    /// ones already.
+    /// Whether it has still to start: it has not run, and holds nothing. An application with a
+    /// placement that waits for its predicate, with placeholders, or with a reserved node counts as
+    /// running against maxima already.
     pub fn is_starting(&self) -> bool {
         self.has_not_run() && !self.has_place()
     }
 
-    /// Whether it has its place among those that run and is not among those that do: it may run in
-    /// a moment.
+    /// Whether it counts as running against maxima and does not run yet: it may run soon.
     pub fn may_run_soon(&self) -> bool {
         self.has_not_run() && self.has_place()
     }
 
-    /// The progress on its way to run, to be compared after a change.
+    /// Returns how far it has come on its way to run, to be compared after a change.
     pub fn progress(&self) -> Progress {
         Progress { is_starting: self.is_starting(), may_run_soon: self.may_run_soon() }
     }
 
-    /// Whether it has not run, and holds allocations (placeholders) or has a node reserved.
+    /// Whether it has not run, and has allocations (placeholders) or a reserved node.
     pub fn is_allocating(&self) -> bool {
         self.has_not_run() && (!self.allocations.is_empty() || self.asks.reserves_any())
     }
 
-    /// Whether it holds anything, or has a node reserved.
+    /// Whether it has allocations or placements, or a reserved node.
     pub fn has_place(&self) -> bool {
         self.holds_anything() || self.asks.reserves_any()
     }
@@ -373,23 +374,23 @@ impl Application {
         matches!(self.state, ApplicationState::New | ApplicationState::Accepted)
     }
 
-    /// Moves the submission back to an older ask or allocation. Says whether it moved.
+    /// Moves the submission back to an older ask or allocation. Returns whether it moved.
     pub fn submitted_no_later_than(&mut self, created_ns: i64) -> bool {
         let moves = created_ns < self.submitted_ns;
         self.submitted_ns = self.submitted_ns.min(created_ns);
         moves
     }
 
-    /// An ask was added.
+    /// Records that an ask was added.
     pub fn ask_added(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
         if matches!(self.state, ApplicationState::New | ApplicationState::Completing) {
             self.fire(ApplicationEvent::Run, now_ns, changes);
         }
     }
 
-    /// An allocation is booked. If it is real, the application runs afterwards, whatever its state.
-    /// If it is a placeholder, the application runs once its placeholders are all that it
-    /// announced.
+    /// Books an allocation. If it is real, the application runs afterwards, whatever its state. If
+    /// it is a placeholder, the application runs once its placeholders have reached the announced
+    /// amount.
     pub fn booked(
         &mut self,
         resources: &Resources,
@@ -422,17 +423,17 @@ impl Application {
         }
     }
 
-    /// A placement is to take the place of a placeholder, which holds what it needs.
+    /// Records a placement that is to replace a placeholder, in the capacity of the placeholder.
     pub fn waits_in_place(&mut self, placement: AllocationId) {
         self.unsettled.insert(placement);
     }
 
-    /// Such a placement was taken back, or its ask was.
+    /// Records that such a placement was withdrawn, or its ask was.
     pub fn waits_no_longer(&mut self, placement: AllocationId) {
         self.unsettled.remove(&placement);
     }
 
-    /// A real allocation has taken the place of a placeholder, which is gone.
+    /// Records that a real allocation has replaced a placeholder, which has ended.
     pub fn swapped(
         &mut self,
         (placeholder, real): (&Resources, &Resources),
@@ -450,13 +451,14 @@ impl Application {
         self.runs(now_ns, changes);
     }
 
-    /// A placement holds what it needs and waits for its predicate.
+    /// Records a placement that holds its amount and waits for its predicate.
     pub fn held(&mut self, placement: AllocationId, resources: &Resources) {
         self.allocated.add(resources);
         self.unsettled.insert(placement);
     }
 
-    /// The predicate of a placement passed: it is an allocation, and counts as [`Self::booked`].
+    /// Records that the predicate of a placement passed: it is an allocation, and counts as
+    /// [`Self::booked`].
     pub fn settled(
         &mut self,
         placement: AllocationId,
@@ -468,7 +470,7 @@ impl Application {
         self.counts(resources, placeholder, now_ns, changes);
     }
 
-    /// A placement was taken back.
+    /// Records that a placement was withdrawn.
     pub fn refunded(&mut self, placement: AllocationId, resources: &Resources) {
         self.unsettled.remove(&placement);
         self.unbooked(resources, false);
@@ -481,7 +483,7 @@ impl Application {
         }
     }
 
-    /// An allocation grew or shrank in place.
+    /// Changes the amount of an allocation.
     pub fn resized(&mut self, delta: &Resources, placeholder: bool) {
         self.allocated.add(delta);
         self.allocated.prune();
@@ -492,7 +494,8 @@ impl Application {
         self.peak.raise_to(&self.allocated);
     }
 
-    /// An allocation left. Call [`Self::judge`] once everything of the step has left.
+    /// Records that an allocation ended. Call [`Self::judge`] once all ends of the step are
+    /// recorded.
     pub fn unbooked(&mut self, resources: &Resources, placeholder: bool) {
         self.allocated.subtract(resources);
         self.allocated.prune();
@@ -502,11 +505,12 @@ impl Application {
         }
     }
 
-    /// Decides on the state after asks or allocations left in this step: completes or fails if
-    /// nothing is left, and continues if the last placeholder of a gang that gave up is gone. A
-    /// completing application has ended when its RM releases all it holds, because nothing more
-    /// will come. Placements that wait for a predicate or for a placeholder count as pending. An
-    /// undecided gang waits for its members, even if none of them has a size or an ask.
+    /// Decides on the state after asks or allocations ended in this step. The application completes
+    /// or fails if it has none left. It continues if the last placeholder of a gang that gave up
+    /// has ended. A completing application has ended when its RM releases all that it holds,
+    /// because no ask will follow. Placements that wait for a predicate or for a placeholder count
+    /// as pending. An undecided gang waits for its members, even if none of them has a size or an
+    /// ask.
     pub fn judge(&mut self, left: Left, now_ns: i64, changes: &mut Vec<StateChange>) {
         let has_placeholders = self.gang.is_some() && !self.placeholders.is_zero();
         let last_placeholder = left.placeholders && !has_placeholders;
@@ -538,7 +542,7 @@ impl Application {
         }
     }
 
-    /// Fires an event; a refusal leaves the state as it is.
+    /// Fires an event. If the event is refused, the state stays as it is.
     pub fn fire(&mut self, event: ApplicationEvent, now_ns: i64, changes: &mut Vec<StateChange>) {
         self.fire_because(event, event.text(), now_ns, changes);
     }
@@ -567,8 +571,8 @@ impl Application {
         changes.push(StateChange { from, to, event, message });
     }
 
-    /// A UUID for the next allocation of an ask, which is still outstanding or waits for its
-    /// predicate: its key while that is free, else `key#n`.
+    /// Returns a UUID for the next allocation of an ask, which is outstanding or waits for its
+    /// predicate: the key of the ask if no allocation has it, else `key#n`.
     pub fn next_uuid(&mut self, slot: AskSlot) -> Arc<str> {
         let ask = self.asks.ask(slot);
         let still_to_come = ask.outstanding as usize + ask.search.unsettled.len();
@@ -591,7 +595,7 @@ impl Application {
 
 #[cfg(test)]
 impl NewApplication {
-    /// An application of the queue `root.a` without a gang, or with one of this task group.
+    /// Returns an application of the queue `root.a` without a gang, or with one of this task group.
     pub(crate) fn small(group: Option<DeclaredGroup>) -> Self {
         let declaration = group.map(|group| Declaration::new(vec![group]));
         Self {
@@ -611,7 +615,7 @@ impl NewApplication {
 
 #[cfg(test)]
 impl Application {
-    /// A new [`NewApplication::small`] in its queue.
+    /// Returns a new [`NewApplication::small`] in its queue.
     pub(crate) fn small(group: Option<DeclaredGroup>) -> Self {
         Self::new(NewApplication::small(group), Arc::from("root.a"), 0)
     }

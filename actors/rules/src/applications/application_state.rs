@@ -1,15 +1,15 @@
 //! The life of an application as a table: `docs/applications.md#transitions`.
 //!
 //! # Why a table
-//! The application actor owns its state and asks here for the effect of an event. The actor decides
-//! when an event *fires*, and carries out what follows a transition. This table ensures that a late
-//! event cannot bring a dead application back, whatever the actor does.
+//! The application actor owns its state and asks this table for the effect of an event. The actor
+//! decides when an event *fires*, and performs what follows from a transition. The table ensures
+//! that a late event cannot revive a terminated application, whatever the actor does.
 //!
 //! # Invariants
 //! * A refused event changes nothing: [`ApplicationState::on`] takes the state by value and the
-//!   caller keeps what it had.
+//!   caller keeps its own.
 //! * No event leads out of Expired, and only expiry leads out of another terminated state.
-//! * The only event that is accepted without a transition is `runApplication` while Running.
+//! * The only event that is accepted without a transition is `runApplication` in Running.
 //!
 //! ```
 //! use monoceros_rules::applications::application_state::{
@@ -28,25 +28,26 @@ use serde::{Serialize, Serializer};
 /// and dashboards know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApplicationState {
-    /// Known, no ask yet.
+    /// The application is known and has had no ask yet.
     New,
-    /// Has had an ask, nothing real runs; a gang collects its placeholders here.
+    /// It has had an ask and has no real allocation; a gang collects its placeholders in this
+    /// state.
     Accepted,
     /// At least one real allocation was made, or all placeholders are allocated.
     Running,
-    /// A gang timed out in soft style and waits until its placeholders are confirmed as gone.
+    /// Its gang timed out in soft style and waits until its placeholders are confirmed as ended.
     Resuming,
-    /// No pending ask and no real allocation; may hold placeholders, and may come back.
+    /// It has no pending ask and no real allocation. It may hold placeholders, and may run again.
     Completing,
-    /// Ended well.
+    /// It has ended successfully.
     Completed,
-    /// Waits until its allocations are confirmed as gone.
+    /// It waits until its allocations are confirmed as ended.
     Failing,
-    /// Ended badly.
+    /// It has ended with a failure.
     Failed,
-    /// Never admitted.
+    /// It was never admitted.
     Rejected,
-    /// Terminated long ago; may be forgotten.
+    /// It terminated long ago, and may be removed.
     Expired,
 }
 
@@ -54,11 +55,11 @@ pub enum ApplicationState {
 /// messages to resource managers name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApplicationEvent {
-    /// `runApplication`: it has work, or work of it was placed.
+    /// `runApplication`: it has an ask, or an ask of it was placed.
     Run,
-    /// `completeApplication`: nothing is left to do, or its grace period is over.
+    /// `completeApplication`: it has no more work, or its grace period is over.
     Complete,
-    /// `failApplication`: it must end, or the last thing it held is gone.
+    /// `failApplication`: it must end, or its last allocation has ended.
     Fail,
     /// `resumeApplication`: its gang timed out in soft style.
     Resume,
@@ -71,24 +72,25 @@ pub enum ApplicationEvent {
 /// The effect of an accepted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// The application enters this state, which always differs from the one it leaves.
+    /// The application enters this state, which always differs from its present one.
     To(ApplicationState),
-    /// The event is in order and nothing happens: no message, no state-log entry, no timer.
+    /// The event is accepted without an effect: no message, no state-log entry, no timer.
     Stay,
 }
 
-/// The event has no meaning in this state. To be logged; never a reason to fail what fired it.
+/// The refusal of an event that has no meaning in this state. The caller logs it, and must not fail
+/// because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event `{event}` is refused in state `{state}`")]
 pub struct Refused {
-    /// The state of the application, which it keeps.
+    /// The state of the application, which does not change.
     pub state: ApplicationState,
     /// The refused event.
     pub event: ApplicationEvent,
 }
 
 impl ApplicationState {
-    /// The effect of `event` on an application in this state.
+    /// Returns the effect of `event` on an application in this state.
     pub fn on(self, event: ApplicationEvent) -> Result<Transition, Refused> {
         use ApplicationEvent as On;
         use ApplicationState::{
@@ -111,7 +113,7 @@ impl ApplicationState {
         Ok(Transition::To(next))
     }
 
-    /// Whether the application is over: it holds nothing and will never be offered anything.
+    /// Whether the application has terminated: it holds nothing and will never get an offer.
     pub fn is_terminated(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Rejected | Self::Expired)
     }
@@ -191,7 +193,8 @@ mod tests {
         ApplicationEvent::Expire,
     ];
 
-    /// The table that the code above spells out; `stay` is the silent success, `err` the refusal.
+    /// The table that the code above implements; `stay` is the acceptance without effect, `err` the
+    /// refusal.
     const TABLE: &str = "
         on                   New       Accepted    Running     Resuming  Completing  Completed  Failing  Failed   Rejected  Expired
         runApplication       Accepted  Running     stay        Accepted  Running     err        err      err      err       err

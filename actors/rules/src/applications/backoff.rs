@@ -1,40 +1,41 @@
-//! The back-off of an application of which too many asks found no node:
+//! The back-off of an application for which too many asks found no node:
 //! `docs/scheduling.md#back-off`.
 //!
 //! # Begin
-//! A pass is one search for the next decision. It begins again with each decision, and counts every
-//! ask that passes its quotas and has no node, including those that were found so before and are
-//! not searched again. When it has counted as many as the leaf allows and one more ask is pending,
-//! the pass ends. Asks that require a node are not counted.
+//! A pass is one search for the next decision. It starts again with each decision, and counts every
+//! ask that passes its quotas and has no node, including those that found none before and are not
+//! searched again. When it has counted as many as the leaf allows and one more ask is pending, the
+//! pass ends. Asks that require a node are not counted.
 //!
 //! # End
-//! Until the deadline the row in the leaf shows no pending asks, so no offer comes. Then the
-//! application is due, whatever its asks wait for, and the next pass decides again. New asks and
-//! new nodes do not end a back-off. A configuration without back-off does.
+//! Until the deadline the row in the leaf shows no pending asks, so the application gets no offer.
+//! Then it is due, whatever its asks wait for, and the next pass decides again. New asks and new
+//! nodes do not end a back-off. A configuration without back-off does.
 //!
 //! # Invariant
-//! * An application that backs off has a deadline of its own; an older one changes nothing.
+//! * An application that backs off has a deadline of its own; the end of an older one changes
+//!   nothing.
 
 use std::time::Duration;
 
 use crate::order::keys::AskKey;
 use crate::waiting::WaitSet;
 
-/// The shortest back-off: with a shorter one the partition would do nothing else.
+/// The shortest back-off; a shorter one would keep the partition busy with nothing else.
 pub const LEAST: Duration = Duration::from_millis(100);
 
 /// The state of an application whose last pass ended before it had tried every ask.
 #[derive(Debug)]
 pub struct Backoff {
-    /// Until when the application is left alone, ns since the epoch. `None`: that time is over, and
-    /// the application was not offered anything since.
+    /// The end of the back-off, ns since the epoch. `None` if it is over, and the application got
+    /// no offer since.
     until_ns: Option<i64>,
     /// The last ask that was tried.
     reached: AskKey,
 }
 
 impl Backoff {
-    /// Begins a back-off: the pass ended with this ask.
+    /// Begins a back-off after a pass that ended with the ask `reached`.
     pub fn begin(reached: AskKey, delay: Duration, now_ns: i64) -> Self {
         let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
         Self { until_ns: Some(now_ns.saturating_add(delay_ns)), reached }
@@ -50,12 +51,13 @@ impl Backoff {
         self.reached
     }
 
-    /// The bound of the application meanwhile.
+    /// Returns the bound that the application shows in its leaf.
     pub fn waits(&self) -> WaitSet {
         if self.until_ns.is_some() { WaitSet::Nothing } else { WaitSet::Due }
     }
 
-    /// A deadline is over. Returns whether it ended the back-off: an older one does not.
+    /// Records that a deadline has passed. Returns whether it ended the back-off: an older deadline
+    /// does not.
     pub fn deadline_over(&mut self, deadline_ns: i64) -> bool {
         let ends = self.until_ns == Some(deadline_ns);
         if ends {
@@ -64,7 +66,7 @@ impl Backoff {
         ends
     }
 
-    /// Ends the back-off: the leaf has none any more.
+    /// Ends the back-off, because the configuration of the leaf has none any more.
     pub fn end(&mut self) {
         self.until_ns = None;
     }

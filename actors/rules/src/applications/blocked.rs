@@ -10,7 +10,8 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// The maxima that block an application. Only one that has still to start is blocked.
+    /// Returns the maxima that block an application. Only one that has still to start can be
+    /// blocked.
     pub fn of(is_starting: bool, queues_allow: bool, limits_allow: bool) -> Self {
         Self { by_queue: is_starting && !queues_allow, by_quota: is_starting && !limits_allow }
     }

@@ -1,20 +1,20 @@
-//! Ended applications, kept for some days so that queries about them still get an answer.
+//! Ended applications, kept for some days so that they can still be queried.
 //!
 //! # Two lists
 //! *Terminated* applications have Completed or Failed. Each run is an entry of its own, since an id
-//! may be used again at once. *Rejected* ones were never admitted; they are kept by id, and a later
-//! rejection replaces the earlier one, since an RM that tries again and again would displace all
-//! others. An application that its RM removed is in neither list: the RM knows its end. It is only
-//! logged, which takes the same facts ([`Ended::removed`]).
+//! may be used again at once. *Rejected* applications were never admitted. They are kept by id, and
+//! a later rejection replaces the earlier one, since an RM that tries repeatedly would displace all
+//! others. An application that its RM removed is in neither list, since the RM knows its end. It is
+//! only logged, with the same facts ([`Ended::removed`]).
 //!
 //! # Retention
-//! An entry expires [`RETENTION`] after its end. The next sweep removes what has expired; sweeps
-//! are a day apart, so an entry can be seen for three to four days. Each list has a bound: one
-//! entry more displaces the oldest, expired or not, without a notice.
+//! An entry expires [`RETENTION`] after its end. The next sweep removes expired entries; sweeps are
+//! a day apart, so an entry can be seen for three to four days. Each list has a bound: an entry
+//! beyond it displaces the oldest one, expired or not, without a notice.
 //!
 //! # Invariants
-//! * In both lists entries are in the order of their ends, so what has expired is at the front.
-//! * There is something due while an entry is there, and nothing otherwise.
+//! * In both lists entries are in the order of their ends, so expired ones are at the front.
+//! * A deadline is due as long as there are entries, and none otherwise.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -35,8 +35,8 @@ pub const RETENTION: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// The time between the first entry that expires and the sweep that removes it.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Most bytes that are kept of each text of a rejected application, since these texts were never
-/// checked.
+/// The most bytes that are kept of each text of a rejected application, since these texts were
+/// never checked.
 pub const TEXT_BYTES: usize = 1024;
 
 /// The record of an ended application.
@@ -44,34 +44,34 @@ pub const TEXT_BYTES: usize = 1024;
 pub struct Ended {
     /// The id, as submitted.
     pub id: Arc<str>,
-    /// Path of the leaf it was in; of a rejected one, the queue that was asked for.
+    /// The path of its leaf; for a rejected application, the queue that was requested.
     pub queue: Arc<str>,
     /// The owner.
     pub user: Arc<str>,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// Submission, ns since the epoch.
+    /// The time of submission, ns since the epoch.
     pub submitted_ns: i64,
-    /// The latest entry into Running, ns since the epoch; `None`: it never ran.
+    /// The time at which it last entered Running, ns since the epoch; `None`: it never ran.
     pub started_ns: Option<i64>,
-    /// The end, ns since the epoch.
+    /// The time of its end, ns since the epoch.
     pub finished_ns: i64,
-    /// The final state; for a removed one, the state that it was in.
+    /// The final state; for a removed application, its last state.
     pub state: ApplicationState,
-    /// The states it entered, oldest first, with times in ns since the epoch.
+    /// The states that it entered, oldest first, with times in ns since the epoch.
     pub log: Vec<(i64, ApplicationState)>,
-    /// The most that it held at a time.
+    /// The component-wise peak of the amount that it held.
     pub peak: Resources,
     /// The counts of its placeholders, by task group.
     pub task_groups: Vec<(TaskGroup, Group)>,
-    /// Why it was rejected.
+    /// The reason of its rejection; `None` if it was not rejected.
     pub rejected: Option<Box<str>>,
     /// The resource-seconds that it used.
     pub history: History,
 }
 
 impl Ended {
-    /// The record of an application that has just entered a terminal state.
+    /// Builds the record of an application that has just entered a terminated state.
     pub fn of(application: &Application) -> Self {
         let log = application.log().to_vec();
         let now_ns = log.last().map_or(application.submitted_ns, |(at_ns, _)| *at_ns);
@@ -97,8 +97,8 @@ impl Ended {
         }
     }
 
-    /// Builds the record of an application that its RM removes now, in whatever state it is, once
-    /// everything that it held has left.
+    /// Builds the record of an application that its RM removes now, in any state, once all its
+    /// allocations have ended.
     pub fn removed(application: &Application, now_ns: i64) -> Self {
         debug_assert!(application.allocated().is_zero(), "what it holds is counted when it leaves");
         debug_assert!(
@@ -149,21 +149,21 @@ impl Ended {
     }
 }
 
-/// The applications of one partition that are over.
+/// The ended applications of one partition.
 #[derive(Debug)]
 pub struct EndedApplications {
-    /// Most entries of each list.
+    /// The most entries of each list.
     most: usize,
     terminated: List,
     rejected: List,
-    /// The number of the rejection of each id.
+    /// The number of the entry for the rejection of each id.
     rejected_by_id: BTreeMap<Arc<str>, u64>,
-    /// When expired entries are removed, ns since the epoch; `None` while there are none.
+    /// The time at which expired entries are removed, ns since the epoch; `None` if there are none.
     sweep_ns: Option<i64>,
 }
 
 impl EndedApplications {
-    /// Builds empty lists of at most this many entries each.
+    /// Builds empty lists of at most `most` entries each.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -174,7 +174,7 @@ impl EndedApplications {
         }
     }
 
-    /// Takes in an application that ended or was rejected.
+    /// Adds an application that ended or was rejected.
     pub fn keep(&mut self, ended: Ended) {
         if !ended.is_rejected() {
             self.terminated.push(ended);
@@ -193,14 +193,15 @@ impl EndedApplications {
         }
     }
 
-    /// When [`Self::pass`] is to be called next, ns since the epoch; `None` while nothing is kept.
+    /// Returns the time at which [`Self::pass`] is to be called next, ns since the epoch; `None` if
+    /// there are no entries.
     pub fn due_ns(&self) -> Option<i64> {
         let expiries = [self.terminated.next_expiry_ns(), self.rejected.next_expiry_ns()];
         expiries.into_iter().flatten().chain(self.sweep_ns).min()
     }
 
-    /// Time has passed: what is due expires, and a sweep that is due removes what has expired.
-    /// Returns what has just expired, in order of the ends.
+    /// Expires the entries that are due at `now_ns`, and removes earlier expired ones if a sweep is
+    /// due. Returns the entries that have just expired, in order of their ends.
     pub fn pass(&mut self, now_ns: i64) -> Vec<Expired> {
         if self.sweep_ns.is_some_and(|due_ns| due_ns <= now_ns) {
             self.sweep_ns = None;
@@ -220,33 +221,34 @@ impl EndedApplications {
         expired
     }
 
-    /// The terminated ones, oldest end first.
+    /// Returns the terminated applications, oldest end first.
     pub fn terminated(&self) -> impl DoubleEndedIterator<Item = &Ended> {
         self.terminated.entries.values()
     }
 
-    /// The rejected ones, oldest rejection first.
+    /// Returns the rejected applications, oldest rejection first.
     pub fn rejected(&self) -> impl DoubleEndedIterator<Item = &Ended> {
         self.rejected.entries.values()
     }
 
-    /// The terminated ones behind the entry of this number, oldest end first, with their numbers,
-    /// which only rise; the first has a larger one than 0.
+    /// Returns the terminated applications after the entry with this number, oldest end first, with
+    /// their numbers. Numbers only rise, and the first is above 0.
     pub fn terminated_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
         self.terminated.behind(number)
     }
 
-    /// The rejected ones behind the entry of this number. As [`Self::terminated_behind`].
+    /// Returns the rejected applications after the entry with this number, as
+    /// [`Self::terminated_behind`] does.
     pub fn rejected_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
         self.rejected.behind(number)
     }
 
-    /// The terminated ones before the entry of this number, newest end first.
+    /// Returns the terminated applications before the entry with this number, newest end first.
     pub fn terminated_before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
         self.terminated.before(number)
     }
 
-    /// The rejected ones before the entry of this number, newest rejection first.
+    /// Returns the rejected applications before the entry with this number, newest rejection first.
     pub fn rejected_before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
         self.rejected.before(number)
     }
@@ -272,7 +274,7 @@ impl EndedApplications {
 pub struct Expired {
     /// The id of the application.
     pub id: Arc<str>,
-    /// The queue it was in.
+    /// The queue of the application.
     pub queue: Arc<str>,
     /// Whether it was never admitted.
     pub is_rejected: bool,
@@ -283,12 +285,11 @@ pub struct Expired {
 #[derive(Debug)]
 struct List {
     entries: BTreeMap<u64, Ended>,
-    /// The number of entries that are in which state, none left out: counted along, since a list
-    /// may be long.
+    /// The number of entries in each state. It is kept up to date, since a list may be long.
     states: BTreeMap<ApplicationState, u64>,
     /// The number of the next entry; the first has 1.
     next: u64,
-    /// No entry with a smaller number is still to expire.
+    /// The number from which entries have still to expire; all earlier ones have expired.
     fresh: u64,
 }
 
@@ -342,7 +343,7 @@ impl List {
         Some(ended.finished_ns.saturating_add(ns(RETENTION)))
     }
 
-    /// Has everything expire that is due.
+    /// Expires all entries that are due, and returns them.
     fn expire(&mut self, now_ns: i64) -> Vec<Expired> {
         let (mut expired, mut moved) = (Vec::new(), Vec::new());
         for (number, ended) in self.entries.range_mut(self.fresh..) {

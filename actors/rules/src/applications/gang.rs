@@ -2,19 +2,19 @@
 //!
 //! # Why counted
 //! An RM that runs members of a gang together first asks for placeholders, which are scheduled like
-//! any ask and hold places until the real members take them. The scheduler does not know how many
+//! any ask and hold places until real members replace them. The scheduler does not know how many
 //! members a group has. So it counts: a real member waits for a placeholder of its group as long as
-//! one may still come or be given up ([`Gang::is_usable`]), and is scheduled like any other ask
-//! afterwards.
+//! one may still be placed or become free ([`Gang::is_usable`]), and is scheduled like any other
+//! ask afterwards.
 //!
-//! A gang that declares its members ([`Native`]) has no placeholders of its RM: the scheduler asks
-//! for members that have no ask, and holds places for them. They are counted here as placeholders.
+//! A gang that declares its members ([`Native`]) gets no placeholders from its RM: the scheduler
+//! makes asks for members that have none, and holds places for them. They are counted here as
+//! placeholders.
 //!
 //! # Invariants
-//! * Of each group, `count` = placeholders asked for and not placed + placed + `replaced` +
-//!   `timed_out`.
-//! * [`Group::free`] has exactly the placeholders that no member is about to take and that the RM
-//!   was not asked to end.
+//! * For each group, `count` = placeholders still to be placed + placed + `replaced` + `timed_out`.
+//! * [`Group::free`] has exactly the placeholders that no member is about to replace and that the
+//!   RM was not asked to end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,20 +32,21 @@ use crate::values::resources::{Resources, Sum};
 /// The placeholders of one task group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// The size of the first placeholder that was seen.
+    /// The size of the first placeholder of the group.
     pub min_resource: Resources,
-    /// Placeholders in all.
+    /// The number of placeholders that were requested or reported.
     pub count: u64,
-    /// The number of placeholders whose place was taken.
+    /// The number of placeholders that a member replaced.
     pub replaced: u64,
-    /// The number of placeholders that ended otherwise.
+    /// The number of placeholders that ended in any other way.
     pub timed_out: u64,
-    /// Placed ones that are free to be taken.
+    /// The placed placeholders that a member may replace.
     pub free: BTreeMap<PlaceKey, AllocationId>,
 }
 
 impl Group {
-    /// Placeholders that are still to come, placed, or about to go.
+    /// Returns the number of placeholders that are still to be placed, are placed, or are about to
+    /// end.
     fn left(&self) -> u64 {
         self.count.saturating_sub(self.replaced + self.timed_out)
     }
@@ -62,7 +63,7 @@ pub struct Lacking {
     pub held: u64,
     /// The number of members that it needs.
     pub needs: u64,
-    /// The number of lost members for which its asks go before others.
+    /// The number of lost members for which its asks come before others.
     pub lost: u64,
 }
 
@@ -86,12 +87,12 @@ impl fmt::Display for Lacking {
     }
 }
 
-/// The order of a group's free places.
+/// The sort key of a group's free places.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlaceKey {
     /// A placeholder: its creation time (ns since the epoch) and its UUID.
     Placeholder(i64, Arc<str>),
-    /// A place that is held: those of a group are alike.
+    /// A held place; those of a group are all alike.
     Hold(AllocationId),
 }
 
@@ -109,17 +110,16 @@ impl PlaceKey {
 /// The end of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceholderEnd {
-    /// The RM confirms that its place is taken.
+    /// The RM confirms that a member replaced it.
     Replaced,
-    /// Anything else: its time was over, it was stopped, preempted, or lost with its node.
+    /// Any other end: it timed out, was stopped, preempted, or lost with its node.
     TimedOut,
 }
 
-/// The placeholders of an application, by task group.
+/// The placeholders of an application, by task group, and its declared members.
 #[derive(Clone, Debug, Default)]
 pub struct Gang {
-    /// The amount of all its placeholders together, as it was submitted; empty if it was not
-    /// submitted.
+    /// The amount of all its placeholders together, as submitted; empty if none was submitted.
     pub placeholder_ask: Resources,
     /// The number of the deadline of its placeholders, while one is set.
     pub timer: Option<u64>,
@@ -129,12 +129,12 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// A gang without placeholders.
+    /// Builds a gang without placeholders.
     pub fn new(placeholder_ask: Resources) -> Self {
         Self { placeholder_ask, ..Self::default() }
     }
 
-    /// A gang whose members were declared, none of them decided.
+    /// Builds a gang with declared members, which is undecided.
     pub fn declared(declaration: &Declaration) -> Self {
         Self { native: Some(Box::new(Native::new(declaration))), ..Self::default() }
     }
@@ -144,10 +144,10 @@ impl Gang {
         self.native.as_deref().filter(|native| native.stage != Stage::Decided)
     }
 
-    /// Makes the asks of members that have none of their own as many as are missing. Returns the
+    /// Sets the internal asks to the number of members that have no ask of their own. Returns the
     /// change of pending.
     ///
-    /// To be called after anything has changed what real members ask for, while the gang is
+    /// To be called after any change of the asks of real members, while the gang is
     /// [`Stage::Undecided`].
     pub fn complete(&mut self, asks: &mut Asks) -> Sum {
         let mut change = Sum::default();
@@ -168,25 +168,25 @@ impl Gang {
         change
     }
 
-    /// Every group that has or had placeholders, by name.
+    /// Returns every group that has or had placeholders, by name.
     pub fn groups(&self) -> impl Iterator<Item = (&Arc<String>, &Group)> {
         self.groups.iter()
     }
 
-    /// The counts of a group.
+    /// Returns the counts of a group.
     pub fn group(&self, name: &String) -> Option<&Group> {
         self.groups.get(name)
     }
 
-    /// Whether a real member of the group waits for a placeholder: one is still to be placed, is
-    /// placed, or is about to go.
+    /// Whether a real member of the group has to wait for a placeholder: one is still to be placed,
+    /// is placed, or is about to end.
     pub fn is_usable(&self, name: &String) -> bool {
         self.held(name) > 0
     }
 
-    /// The number of asks of a group that go before others: the members that it lost, at most as
-    /// many as it lacks. `asked` members have a placement whose predicate is asked. 0 unless the
-    /// gang was declared and is decided.
+    /// Returns the number of asks of a group that come before others: one for each lost member, at
+    /// most as many as the group lacks. `asked` is the number of members with a placement that
+    /// waits for its predicate. 0 unless the gang was declared and is decided.
     pub fn owed(&self, name: &TaskGroup, asked: u64) -> u64 {
         let Some(native) = self.native.as_ref().filter(|it| it.n_lost() > 0) else { return 0 };
         let Some(group) = native.group(name) else { return 0 };
@@ -199,14 +199,14 @@ impl Gang {
         self.native.as_mut().is_some_and(|native| native.left(name, departure, held))
     }
 
-    /// Counts a held place that is lost with its node or to preemption; see [`Native::lost_one`].
+    /// Counts a held place that was lost with its node or by preemption; see [`Native::lost_one`].
     pub fn place_lost(&mut self, name: &TaskGroup) -> bool {
         let held = self.held(name);
         self.native.as_mut().is_some_and(|native| native.lost_one(name, held))
     }
 
-    /// The shortage of a declared group; `None` if it has the members that it needs, or the gang is
-    /// undecided.
+    /// Returns the shortage of a declared group; `None` if it has the members that it needs, or the
+    /// gang is undecided.
     pub fn lacking(&self, name: &TaskGroup) -> Option<Lacking> {
         let native = self.native.as_ref().filter(|native| native.stage == Stage::Decided)?;
         let group = native.group(name)?;
@@ -220,22 +220,23 @@ impl Gang {
         })
     }
 
-    /// Whether any of its groups is owed members.
+    /// Whether lost members of any group have no successor yet.
     pub fn owes(&self) -> bool {
         self.native.as_ref().is_some_and(|native| native.n_lost() > 0)
     }
 
-    /// The number of placeholders of the group that are still to come, placed, or about to go.
+    /// Returns the number of placeholders of the group that are still to be placed, are placed, or
+    /// are about to end.
     pub fn held(&self, name: &String) -> u64 {
         self.groups.get(name).map_or(0, Group::left)
     }
 
-    /// Whether any placeholder is free to be taken.
+    /// Whether any placeholder is free to be replaced.
     pub fn has_free(&self) -> bool {
         self.groups.values().any(|group| !group.free.is_empty())
     }
 
-    /// Has places searched that an earlier scheduler held, and that are not held now.
+    /// Starts the search for places that an earlier scheduler held, and that are not held now.
     pub fn hold_again(&mut self, again: &HoldAgain, now_ns: i64) {
         let Self { native, groups, .. } = self;
         if let Some(native) = native {
@@ -243,20 +244,20 @@ impl Gang {
         }
     }
 
-    /// This many more placeholders are asked for, or reported.
+    /// Counts this many more placeholders, which are requested or reported.
     pub fn add(&mut self, name: &Arc<String>, size: &Resources, more: u64) {
         let first = || Group { min_resource: size.clone(), ..Group::default() };
         self.groups.entry(Arc::clone(name)).or_insert_with(first).count += more;
     }
 
-    /// This many fewer placeholders are asked for, because the RM changed its ask.
+    /// Counts this many fewer placeholders, because the RM changed its ask.
     pub fn take_off(&mut self, name: &String, fewer: u64) {
         if let Some(group) = self.groups.get_mut(name) {
             group.count = group.count.saturating_sub(fewer);
         }
     }
 
-    /// These placeholders are gone, or will not be placed any more.
+    /// Counts placeholders that have ended, or will not be placed any more.
     pub fn end(&mut self, name: &String, end: PlaceholderEnd, how_many: u64) {
         if let Some(group) = self.groups.get_mut(name) {
             match end {
@@ -266,23 +267,23 @@ impl Gang {
         }
     }
 
-    /// Notes that a placeholder is free to be taken: it is placed, or the member that was to take
-    /// it does not. The [search](crate::decide::pairs::Search::freed) for members has to be
-    /// notified.
+    /// Records that a placeholder is free to be replaced: it is placed, or the member that was to
+    /// replace it does not. The caller notifies the [search](crate::decide::pairs::Search::freed)
+    /// for members.
     pub fn put_free(&mut self, name: &String, id: AllocationId, place: &Allocation) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.insert(PlaceKey::of(id, place), id);
         }
     }
 
-    /// No placeholder of the group is free any more.
+    /// Records that no placeholder of the group is free any more.
     pub fn take_all_free(&mut self, name: &String) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.clear();
         }
     }
 
-    /// A placeholder is free no longer.
+    /// Records that a placeholder is no longer free.
     pub fn take_free(&mut self, name: &String, id: AllocationId, place: &Allocation) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.remove(&PlaceKey::of(id, place));

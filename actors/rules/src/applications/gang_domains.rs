@@ -1,10 +1,10 @@
-//! The domains in which groups of a declared gang stay: `docs/gangs.md#topology`.
+//! The domains in which the groups of a declared gang run: `docs/gangs.md#topology`.
 //!
 //! # Invariants
-//! * As long as a group has a domain, every ask of it is placed there only, including one that
-//!   comes later or is placed again. An undecided gang has none, unless members of it run.
-//! * A chosen domain stays, whatever happens to its nodes. A domain derived from allocations that
-//!   an RM reports is the one where most of them run.
+//! * As long as a group has a domain, every ask of it is placed only there, including one that
+//!   arrives later or is placed again. An undecided gang has no domain, unless members of it run.
+//! * A chosen domain stays, whatever happens to its nodes. If a domain is derived from allocations
+//!   that an RM reports, it is the one in which most of them run.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::values::ids::{AskSlot, NodeSlot};
 use crate::waiting::WaitSet;
 
 impl Application {
-    /// Keeps the domains in which places were found, each with the index of its group in the
+    /// Records the domains in which places were found, each with the index of its group in the
     /// declaration.
     pub fn choose_domains<'a>(&mut self, chosen: impl Iterator<Item = (usize, &'a Domain)>) {
         let mut chosen = chosen.peekable();
@@ -27,7 +27,8 @@ impl Application {
         self.bind_asks_to_domains();
     }
 
-    /// Has places searched again in any domain; for a group with running members, in theirs.
+    /// Drops the domains, so that places are searched in any domain again. A group with running
+    /// members keeps theirs.
     pub fn forget_domains(&mut self) {
         let Some(native) = self.native_mut() else { return };
         let has_any = native.groups().iter().any(|group| group.domain.is_some());
@@ -46,7 +47,7 @@ impl Application {
         }
     }
 
-    /// The groups that stay in a domain.
+    /// Returns the groups that have a domain, with it.
     pub fn domains(&self) -> Vec<(TaskGroup, Arc<Domain>)> {
         let groups = self.native().map(Native::groups).unwrap_or_default().iter();
         groups
@@ -54,7 +55,7 @@ impl Application {
             .collect()
     }
 
-    /// Binds an ask that came, or came again, to the domain of its group.
+    /// Binds an ask that arrived, or was sent again, to the domain of its group.
     pub fn join_domain(&mut self, slot: AskSlot, nodes: &mut NodeIndex) {
         let Some(native) = self.gang.as_ref().and_then(|gang| gang.native.as_ref()) else { return };
         let group = self.asks.ask(slot).spec.task_group.as_ref();
@@ -65,8 +66,8 @@ impl Application {
         self.asks.ask_mut(slot).set_domain(domain);
     }
 
-    /// Counts a member of the group that was reported to run on this node, and binds asks of the group if
-    /// another domain follows from it.
+    /// Counts a member of the group that was reported to run on this node. Binds the asks of the
+    /// group if another domain follows from it.
     pub fn reported_at(&mut self, group: Option<&TaskGroup>, node: NodeSlot, nodes: &NodeIndex) {
         let Some(native) = self.native_mut() else { return };
         let mut groups = native.groups_mut().iter_mut();
@@ -101,7 +102,7 @@ mod tests {
         Resources::of(&[("vcore", n)])
     }
 
-    /// An application with a gang of two workers that stay in one rack.
+    /// Returns an application with a gang of two workers that have to be in one rack.
     fn book() -> Application {
         let topology = Topology { required: Some("rack".to_owned()), ..Topology::default() };
         let worker = DeclaredGroup::new("w", 2, Some(vcores(1)));

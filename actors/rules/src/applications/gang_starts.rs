@@ -1,5 +1,5 @@
-//! Failed starts of an application: those of its asks, and those of its declared gang as a whole. For
-//! people, `docs/scheduling.md#starts-that-fail`.
+//! Failed starts of an application: those of its asks, and those of its declared gang as a whole.
+//! For people, `docs/scheduling.md#starts-that-fail`.
 //!
 //! # Invariant
 //! * While a gang is undecided none of its asks backs off by itself.
@@ -11,7 +11,7 @@ use crate::specs::ask::TaskGroup;
 use crate::values::ids::AskSlot;
 
 impl Application {
-    /// The failed starts of an ask, or of the gang, since one succeeded.
+    /// Returns the failed starts of an ask, or of the gang, since the last start that succeeded.
     pub fn failed_starts(&self, ask: Option<AskSlot>) -> Option<&FailedStarts> {
         match ask {
             Some(slot) => self.asks.ask(slot).starts(),
@@ -19,8 +19,9 @@ impl Application {
         }
     }
 
-    /// Records that no member of the gang, which is undecided again, could be started. Returns when the
-    /// back-off ends that begins now, ns since the epoch; `None` if the gang backs off already.
+    /// Records that no member of the gang, which is undecided again, could be started. Returns the
+    /// end of the back-off that begins now, ns since the epoch; `None` if the gang backs off
+    /// already.
     pub fn gang_start_failed(&mut self, failed: FailedStart, retry: &StartRetry) -> Option<i64> {
         self.asks.leave_starts_to_gang();
         let native = self.native_mut()?;
@@ -28,14 +29,15 @@ impl Application {
         native.starts.get_or_insert_default().note(failed, retry)
     }
 
-    /// Ends the back-off of the gang that lasts until this time. Returns whether that is the current one.
+    /// Ends the back-off of the gang that lasts until `until_ns`. Returns whether that is the
+    /// current one.
     pub fn end_gang_backoff(&mut self, until_ns: i64) -> bool {
         let starts = self.native_mut().and_then(|native| native.starts.as_mut());
         starts.is_some_and(|starts| starts.end_backoff(until_ns))
     }
 
-    /// Records a start of the ask that succeeded. Returns whether a start had failed before, so that the
-    /// ask is tried as any other again.
+    /// Records a successful start of the ask. Returns whether a start had failed before, so that
+    /// the ask is tried like any other again.
     pub fn started(&mut self, slot: AskSlot) -> bool {
         let had_failed = self.asks.started(slot);
         let group = self.asks.ask(slot).spec.member_of().cloned();
@@ -43,8 +45,8 @@ impl Application {
         had_failed
     }
 
-    /// The ask with this key, if it has an allocation and exactly this number of failed starts: none has
-    /// failed since that allocation was made, so it has started.
+    /// Returns the ask with this key, if it has an allocation and exactly this number of failed
+    /// starts: then no start has failed since that allocation was made, so it has started.
     pub fn start_held(&self, key: &str, times: u32) -> Option<AskSlot> {
         let slot = self.asks.slot_of(key)?;
         let ask = self.asks.ask(slot);
@@ -59,15 +61,15 @@ impl Application {
         }
     }
 
-    /// Ends the back-off of the gang because a request of this task group is new, changed or withdrawn:
-    /// the gang asks for something else than what could not be started.
+    /// Ends the back-off of the gang because a request of this task group is new, changed or
+    /// withdrawn: the gang is not the same as the one that could not be started.
     pub fn gang_asks_otherwise(&mut self, group: Option<&TaskGroup>) {
         if let Some(native) = self.native_with(group) {
             native.starts = None;
         }
     }
 
-    /// The declared gang, if this task group is one of it.
+    /// Returns the declared gang, if this task group belongs to it.
     fn native_with(&mut self, group: Option<&TaskGroup>) -> Option<&mut Native> {
         let group = group?;
         self.native_mut().filter(|native| native.has(group))

@@ -1,7 +1,7 @@
 //! Applications: their states, their gangs, and the records of ended ones.
 //!
-//! These are plain structs: each change returns what others must be notified of, so that the actor
-//! of an application need not find it out.
+//! These are plain structs: each change returns the facts of which others must be notified, so that
+//! the actor of an application need not find them.
 
 pub mod application;
 pub mod application_state;

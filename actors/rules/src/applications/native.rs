@@ -1,12 +1,12 @@
-//! A gang that declares its members: the members without an ask of their own, and whether all have
-//! their places (`docs/gangs.md#declared-gangs`).
+//! A gang with declared members: the members that have no ask of their own, and whether all have
+//! places (`docs/gangs.md#declared-gangs`).
 //!
 //! # Internal asks and holds
-//! The scheduler asks itself for every member that its RM has not asked for yet: one *internal ask*
-//! for each group, with as many instances as members are missing. When all members get their places
-//! at once, placements of internal asks become *holds*: allocations that keep a place for a member
-//! until its real ask takes it. For every sum, order and limit both count like placeholders. The RM
-//! is never notified of them, and they have no key or UUID of the RM.
+//! The scheduler itself makes an ask for every member that its RM has not asked for yet: one
+//! *internal ask* for each group, with as many instances as members are missing. When all members
+//! get their places at once, placements of internal asks become *holds*: allocations that keep a
+//! place for a member until its real ask takes it. For every sum, order and limit both count like
+//! placeholders. The RM is never notified of them, and they have no key or UUID of the RM.
 //!
 //! # Invariants
 //! * While the gang is undecided, the internal ask of a group has as many instances outstanding as
@@ -14,9 +14,9 @@
 //! * A decided gang has no internal ask.
 //!
 //! # After a restart
-//! If members of a gang run already, an earlier scheduler decided it, and the places that that one
-//! held are lost. Its RM may report how many are to be held again ([`HoldAgain`]): then the gang is
-//! undecided once more, but for this many members only, and settles for fewer places if there are
+//! If members of a gang run already, an earlier scheduler decided it, and the places that it held
+//! are lost. The RM may report how many are to be held again ([`HoldAgain`]). Then the gang is
+//! undecided once more, but only for this number of members, and accepts fewer places if there are
 //! not enough.
 //!
 //! [`Gang::complete`]: super::gang::Gang::complete
@@ -33,45 +33,46 @@ use crate::specs::hold_again::HoldAgain;
 use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
 
-/// The members that an application declared.
+/// The members that an application declared, and the state of their gang.
 #[derive(Clone, Debug)]
 pub struct Native {
     groups: Vec<NativeGroup>,
-    /// Whether all members have their places.
+    /// Whether the members have their places.
     pub stage: Stage,
     /// The places that are held for members.
     pub holds: BTreeSet<AllocationId>,
-    /// A member has taken its place, or got one at once: the others need not go together any more.
+    /// Whether a member has replaced its hold, or was placed without one: the others need not be
+    /// placed together any more.
     pub has_real: bool,
-    /// Places were held for as long as they may.
+    /// Whether places were held for as long as they may be.
     pub is_over: bool,
-    /// Whether a member has run: it was reported, ended otherwise than by a failed start, or was
-    /// not given back for the longest back-off.
+    /// Whether a member has run. It has if it was reported, ended otherwise than by a failed start,
+    /// or was not given back for the longest back-off.
     pub has_run: bool,
-    /// The failed starts of the gang as a whole since a member ran: each time no member could be
-    /// started.
+    /// The failed starts of the gang as a whole since a member ran; one for each time that no
+    /// member could be started.
     pub starts: Option<Box<FailedStarts>>,
-    /// The sum of `lost` over its groups.
+    /// The sum of `lost` over all groups.
     n_lost: u64,
-    /// The places that an earlier scheduler held for it, once they were reported.
+    /// The places that an earlier scheduler held for it, if the RM reported them.
     held_before: Option<HeldBefore>,
 }
 
-/// The places that an earlier scheduler held for a gang that runs in part.
+/// The places that an earlier scheduler held for a gang of which some members run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeldBefore {
-    /// The time since when places are held, ns since the epoch.
+    /// The time since when the places are held, ns since the epoch.
     since_ns: i64,
-    /// They are still searched.
+    /// Whether they are still searched.
     is_sought: bool,
 }
 
-/// The end of an allocation of a member.
+/// The cause of the end of a member's allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// By itself, or by its RM's order.
+    /// It ended by itself, or its RM stopped it.
     Ended,
-    /// With its node, for another, or because it failed.
+    /// It was lost with its node, preempted, or failed.
     Lost,
     /// The allocation could not be started.
     NotStarted,
@@ -84,14 +85,14 @@ impl Departure {
     }
 }
 
-/// Whether all members of a gang have their places.
+/// Whether the members of a gang have their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// None has a place: places are searched.
+    /// No member has a place: places are searched.
     Undecided,
-    /// All have places according to the scheduler, and the RM's predicates are asked.
+    /// All members have places in the scheduler, and the RM's predicates are asked.
     InFlight,
-    /// All have places.
+    /// All members have places.
     Decided,
 }
 
@@ -100,38 +101,38 @@ pub enum Stage {
 pub struct NativeGroup {
     /// The name.
     pub name: TaskGroup,
-    /// The number of members it needs.
+    /// The number of members that it needs.
     pub min_members: u32,
     /// The number of members for which places are searched together. It is less than the group
-    /// needs only while places of an earlier scheduler are to be held again.
+    /// needs only while places that an earlier scheduler held are to be held again.
     wanted: u32,
-    /// The internal ask for a member without an ask; `None`: none is made, the gang waits for its
-    /// asks.
+    /// The specification of the internal ask for members without an ask. `None`: there is none, and
+    /// the gang waits for the asks of its members.
     pub spec: Option<Arc<AskSpec>>,
-    /// The internal ask of the group, as long as the gang is not decided.
+    /// The internal ask of the group, until the gang is decided.
     pub ask: Option<AskSlot>,
-    /// The constraint of its members, ready for searches as long as the application exists: so that
-    /// a gang whose holds are lost can be searched again.
+    /// The constraint of its members, ready for searches. It is kept as long as the application
+    /// exists, so that places can be searched again if the holds are lost.
     pub terms: Option<Arc<Terms>>,
     /// The topology of its members.
     pub topology: Option<Arc<Topology>>,
-    /// The domain of all members, if they are to be in one and it is chosen.
+    /// The domain of all members, if they have to be in one and it is chosen.
     pub domain: Option<Arc<Domain>>,
-    /// The domain was chosen with a bundle that may still be withdrawn.
+    /// Whether the domain was chosen with a bundle that may still be withdrawn.
     is_domain_tentative: bool,
-    /// The number of members that were reported to run in which domain, where that was chosen
-    /// before this scheduler began.
+    /// The number of members that were reported to run, by domain, if the domain was chosen before
+    /// this scheduler started.
     reported: BTreeMap<Arc<str>, u32>,
-    /// The number of the last hold.
+    /// The number in the name of the last hold.
     last_hold: u64,
     /// The number of members that have an allocation. Held places are not counted.
     members: u32,
-    /// The number of lost members that have no successor yet. Only losses count that left the group
-    /// short.
+    /// The number of lost members that have no successor yet. A loss counts only if it left the
+    /// group with too few members.
     lost: u32,
 }
 
-/// A group of a gang whose members have no size lacks asks.
+/// A group whose members have no size has too few asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingAsks {
     /// The group.
@@ -141,7 +142,7 @@ pub struct MissingAsks {
 }
 
 impl Native {
-    /// A gang of which nothing is decided.
+    /// Builds an undecided gang.
     pub fn new(declaration: &Declaration) -> Self {
         Self {
             groups: declaration.groups().iter().map(NativeGroup::new).collect(),
@@ -156,9 +157,9 @@ impl Native {
         }
     }
 
-    /// Has places searched that an earlier scheduler held: those of each group that are not `held`
-    /// now. A group whose members have no size had none, and none has more than the members that it
-    /// lacks.
+    /// Starts the search for places that an earlier scheduler held, for each group less the places
+    /// that are held now (`held`). A group whose members have no size had none, and no group had
+    /// more than the members that it lacks.
     pub(super) fn hold_again(
         &mut self,
         again: &HoldAgain,
@@ -175,19 +176,19 @@ impl Native {
         }
     }
 
-    /// Whether places of an earlier scheduler are searched.
+    /// Whether places that an earlier scheduler held are searched.
     pub fn holds_again(&self) -> bool {
         self.held_before.is_some_and(|before| before.is_sought)
     }
 
-    /// Since when its places are held, where a scheduler before this one held them; ns since the
-    /// epoch.
+    /// Returns the time since when its places are held, if an earlier scheduler held them, ns since
+    /// the epoch.
     pub fn held_since_ns(&self) -> Option<i64> {
         self.held_before.map(|before| before.since_ns)
     }
 
-    /// Records that places are held for its members, or that none are. Returns whether it was one
-    /// of which a scheduler before this one held places.
+    /// Records that places are held for its members, or that none are. Returns whether places that
+    /// an earlier scheduler held were searched.
     pub fn decide(&mut self) -> bool {
         (self.stage, self.is_over) = (Stage::Decided, false);
         for group in &mut self.groups {
@@ -197,7 +198,8 @@ impl Native {
         before.is_some_and(|before| std::mem::take(&mut before.is_sought))
     }
 
-    /// Has all members searched together: the places of an earlier scheduler do not count any more.
+    /// Lets places for all members be searched together: those of an earlier scheduler do not
+    /// matter any more.
     pub fn forget_held_before(&mut self) {
         self.held_before = None;
         for group in &mut self.groups {
@@ -205,12 +207,12 @@ impl Native {
         }
     }
 
-    /// The number of members for which places are searched.
+    /// Returns the number of members for which places are searched.
     pub fn wanted(&self) -> u64 {
         self.groups.iter().map(|group| u64::from(group.wanted)).sum()
     }
 
-    /// Reduces the number of places that are searched for the group.
+    /// Reduces the number of places that are searched for the group by `fewer`.
     pub fn settle_for_fewer(&mut self, name: &TaskGroup, fewer: u64) {
         let fewer = u32::try_from(fewer).unwrap_or(u32::MAX);
         if let Some(group) = self.group_mut(name) {
@@ -218,7 +220,7 @@ impl Native {
         }
     }
 
-    /// Reduces the number of places that are searched, in the last groups first.
+    /// Reduces the number of places that are searched by `fewer`, in the last groups first.
     pub fn settle_for_fewer_in_all(&mut self, mut fewer: u64) {
         for group in self.groups.iter_mut().rev() {
             let taken = u32::try_from(fewer).unwrap_or(u32::MAX).min(group.wanted);
@@ -227,7 +229,7 @@ impl Native {
         }
     }
 
-    /// Returns the amount that is searched, less this many members of the last groups.
+    /// Returns the amount for which places are searched, less `fewer` members of the last groups.
     pub fn amount_without(&self, mut fewer: u64) -> Resources {
         let mut amount = Resources::new();
         for group in self.groups.iter().rev() {
@@ -242,7 +244,7 @@ impl Native {
         amount
     }
 
-    /// The groups, as declared.
+    /// Returns the groups, as declared.
     pub fn groups(&self) -> &[NativeGroup] {
         &self.groups
     }
@@ -252,12 +254,12 @@ impl Native {
         &mut self.groups
     }
 
-    /// The group of this name.
+    /// Returns the group with this name.
     pub fn group(&self, name: &TaskGroup) -> Option<&NativeGroup> {
         self.groups.iter().find(|declared| declared.name == *name)
     }
 
-    /// Whether the group was declared.
+    /// Whether the gang has this group.
     pub fn has(&self, group: &TaskGroup) -> bool {
         self.group(group).is_some()
     }
@@ -273,16 +275,16 @@ impl Native {
         }
     }
 
-    /// Counts the end of a member's allocation; `held` places of the group are held. Returns
-    /// whether the group lost the member and has fewer than it needs.
+    /// Counts the end of a member's allocation; `held` is the number of places that are held for
+    /// the group. Returns whether the member was lost and the group has fewer than it needs.
     pub fn left(&mut self, group: &TaskGroup, departure: Departure, held: u64) -> bool {
         let Some(of) = self.group_mut(group) else { return false };
         of.members = of.members.saturating_sub(1);
         departure.is_loss() && self.lost_one(group, held)
     }
 
-    /// Counts the loss of a member, or of a place that was held for one; `held` places are held
-    /// still. Returns whether the group has fewer members than it needs.
+    /// Counts the loss of a member, or of a place that was held for one; `held` is the number of
+    /// places that are still held. Returns whether the group has fewer members than it needs.
     pub fn lost_one(&mut self, group: &TaskGroup, held: u64) -> bool {
         let is_decided = self.stage == Stage::Decided;
         let Some(group) = self.group_mut(group) else { return false };
@@ -294,20 +296,21 @@ impl Native {
         counts
     }
 
-    /// The number of lost members of all groups that have no successor yet.
+    /// Returns the number of lost members of all groups that have no successor yet.
     pub fn n_lost(&self) -> u64 {
         self.n_lost
     }
 
-    /// Records that a place is held for a member of the group at this position. Returns the name of the hold.
+    /// Records that a place is held for a member of the group with this index. Returns the name of
+    /// the hold.
     pub fn hold(&mut self, group: usize, id: AllocationId) -> Arc<str> {
         self.holds.insert(id);
         self.groups[group].next_hold()
     }
 
-    /// Counts a real allocation of this group that is reported while the gang is undecided: a scheduler before this
-    /// one decided it, and one of the places that were held is the member's. Returns whether places are still
-    /// searched.
+    /// Counts a real allocation of this group that is reported while the gang is undecided: an
+    /// earlier scheduler decided the gang, and the member has one of the places that it held.
+    /// Returns whether places are still searched.
     pub fn real_reported(&mut self, group: Option<&TaskGroup>) -> bool {
         self.has_real = true;
         if !self.holds_again() {
@@ -319,8 +322,8 @@ impl Native {
         self.wanted() > 0
     }
 
-    /// Forgets lost members, for a gang that is undecided again: all its members are searched
-    /// together.
+    /// Resets the count of lost members, for a gang that is undecided again: places for all its
+    /// members are searched together.
     pub fn forget_lost(&mut self) {
         for group in &mut self.groups {
             group.lost = 0;
@@ -328,19 +331,19 @@ impl Native {
         self.n_lost = 0;
     }
 
-    /// Records that a member has run, and forgets failed starts of the gang.
+    /// Records that a member has run, and drops the failed starts of the gang.
     pub fn runs(&mut self) {
         self.has_run = true;
         self.starts = None;
     }
 
-    /// Whether members had allocations, none ever ran, and none is left that may.
+    /// Whether members had allocations, none ever ran, and no allocation is left that may run.
     pub fn could_not_be_started(&self) -> bool {
         let has_members = || self.groups.iter().any(|group| group.members > 0);
         self.stage == Stage::Decided && self.has_real && !self.has_run && !has_members()
     }
 
-    /// Whether the gang waits because no member could be started.
+    /// Whether the gang backs off because no member could be started.
     pub fn backs_off(&self) -> bool {
         self.starts.as_ref().is_some_and(|starts| starts.until_ns().is_some())
     }
@@ -349,11 +352,11 @@ impl Native {
         self.groups.iter_mut().find(|declared| declared.name == *name)
     }
 
-    /// The asks that are decided together: of each group the first in order, as many as it needs,
-    /// then internal ones.
+    /// Returns the asks that are decided together: of each group the first in order, as many as it
+    /// needs, then the internal one.
     ///
     /// # Errors
-    /// A group without a size has fewer asks than members.
+    /// A group whose members have no size has fewer asks than members.
     pub fn bundle(&self, asks: &Asks) -> Result<Bundled, MissingAsks> {
         self.groups.iter().map(|group| group.bundle(asks)).collect()
     }
@@ -403,7 +406,7 @@ impl NativeGroup {
         self.lost
     }
 
-    /// The number of members that it lacks while `held` places are held for it.
+    /// Returns the number of members that it lacks if `held` places are held for it.
     pub fn lacks(&self, held: u64) -> u64 {
         u64::from(self.min_members).saturating_sub(u64::from(self.members).saturating_add(held))
     }
@@ -414,28 +417,28 @@ impl NativeGroup {
         self.wanted
     }
 
-    /// Returns the number of these members without an ask of their own.
+    /// Returns the number of these members that have no ask of their own.
     pub fn missing(&self, asks: &Asks) -> u32 {
         let there = u32::try_from(asks.outstanding_members(&self.name)).unwrap_or(u32::MAX);
         self.wanted.saturating_sub(there)
     }
 
-    /// The attribute of which all members are in one domain.
+    /// Returns the attribute that has to have one value on the nodes of all members.
     pub fn required_domain(&self) -> Option<&str> {
         self.topology.as_ref()?.required.as_deref()
     }
 
-    /// Returns the topology to be met, unless running members fix the domain.
+    /// Returns the topology to be met; `None` if the domain is already fixed.
     pub fn sought_topology(&self) -> Option<&Arc<Topology>> {
         self.topology.as_ref().filter(|_| self.domain.is_none())
     }
 
-    /// Chooses a domain for its members, as long as places are found for them there.
+    /// Chooses a domain for its members, until a bundle in it is decided or withdrawn.
     pub fn choose_domain(&mut self, domain: Domain) {
         (self.domain, self.is_domain_tentative) = (Some(Arc::new(domain)), true);
     }
 
-    /// Forgets the domain for a new search, unless members run in it.
+    /// Drops the domain for a new search, unless members run in it.
     pub fn forget_domain(&mut self) {
         if self.members == 0 {
             self.domain = None;
@@ -445,9 +448,9 @@ impl NativeGroup {
         }
     }
 
-    /// A member is reported to run where the required attribute has this value. Where no decision
-    /// of this scheduler chose a domain, it is the one with most members, of several the first by
-    /// value. Says whether it is another now.
+    /// Counts a member that is reported to run where the required attribute has this value. If this
+    /// scheduler did not choose the domain, it is the one with most members, of several the first
+    /// by value. Returns whether the domain changed.
     pub fn member_reported(&mut self, value: &str) -> bool {
         let Some(key) = self.topology.as_ref().and_then(|it| it.required.as_deref()) else {
             return false;
@@ -464,7 +467,7 @@ impl NativeGroup {
         is_other
     }
 
-    /// A name for the next hold, to be shown to people.
+    /// Returns the name of the next hold, which is shown to people.
     fn next_hold(&mut self) -> Arc<str> {
         self.last_hold += 1;
         Arc::from(format!("{}~{}", self.name, self.last_hold))
@@ -509,7 +512,7 @@ mod tests {
         spec.with(|it| it.task_group = task_group)
     }
 
-    /// A gang of four workers of two cores and one driver of any size.
+    /// Returns a gang of four workers of two cores and one driver of any size.
     fn gang(asks: &mut Asks) -> Gang {
         let worker = DeclaredGroup::new("w", 4, Some(vcores(2)));
         let declaration = Declaration::new(vec![worker, DeclaredGroup::new("d", 1, None)]);
@@ -575,7 +578,7 @@ mod tests {
         assert!(asks.pending().is_empty());
     }
 
-    /// One of four workers runs; the driver, which has no declared size, has no place.
+    /// One of four workers runs; for the driver, which has no declared size, no place is held.
     #[test]
     fn places_are_held_again_for_members_that_are_lacking() {
         let mut asks = Asks::new();

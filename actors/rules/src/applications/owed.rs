@@ -1,11 +1,11 @@
-//! Members that a declared gang lost to nodes, to preemption or to failures: as many of its asks go
-//! before others of its queue until the gang is whole again. For people,
+//! Lost members of a declared gang: until the gang is whole again, as many of its asks come before
+//! others of its queue. A member is lost with its node, by preemption or by a failure. For people,
 //! `docs/gangs.md#members-that-are-lost`.
 //!
 //! # Why the application remembers
-//! Which groups are owed members depends on placements in flight, which no book of the application
-//! counts by group. The list is computed again where they may have changed, and only while a member
-//! is owed: an application that lost nothing pays one comparison.
+//! Whether a group is owed members depends on placements in flight, which the application does not
+//! count by group. The list is computed again when they may have changed, and only if a member is
+//! owed: an application that lost none pays one comparison.
 
 use smallvec::SmallVec;
 
@@ -13,25 +13,25 @@ use super::application::Application;
 use crate::allocations::{Allocation, AllocationTable, Pairing};
 use crate::specs::ask::TaskGroup;
 
-/// The task groups of a gang whose asks go before others, because they lost members.
+/// The task groups of a gang whose asks come before others, because they lost members.
 pub(super) type OwedGroups = SmallVec<[TaskGroup; 1]>;
 
 impl Application {
-    /// Counts a new allocation, if it is of a member of a declared gang.
+    /// Counts a new allocation, if it belongs to a member of a declared gang.
     pub fn member_joined(&mut self, entry: &Allocation) {
         if let (Some(native), Some(group)) = (self.native_mut(), entry.spec.member_of()) {
             native.joined(group, matches!(entry.pairing, Pairing::Took { .. }));
         }
     }
 
-    /// Counts a held place of this task group that was lost with its node or to preemption. Returns
-    /// the group if it has fewer members than it needs since then.
+    /// Counts a held place of this task group that was lost with its node or by preemption. Returns
+    /// the group if it has too few members because of that.
     pub fn place_lost<'a>(&mut self, group: Option<&'a TaskGroup>) -> Option<&'a TaskGroup> {
         group.filter(|group| self.gang.as_mut().is_some_and(|gang| gang.place_lost(group)))
     }
 
-    /// Finds the groups that are owed members. To be called where members came or went, or where
-    /// their predicates may be asked.
+    /// Finds the groups that are owed members. To be called when members were placed or lost, or
+    /// when placements of them began or ceased to wait for predicates.
     pub fn review_owed(&mut self, table: &AllocationTable) {
         let gang = self.gang.as_deref().filter(|gang| gang.owes());
         if gang.is_none() && self.owed.is_empty() {
@@ -52,7 +52,7 @@ impl Application {
         self.owed.extend(lost.filter(|group| gang.owed(group, asked(group)) > 0).cloned());
     }
 
-    /// The task groups that are owed members, as found by the last review.
+    /// Returns the task groups that are owed members, as found by the last review.
     pub fn owed_groups(&self) -> &[TaskGroup] {
         &self.owed
     }
@@ -74,7 +74,7 @@ mod tests {
     use crate::values::ids::{ApplicationSlot, NodeSlot};
     use crate::values::resources::Resources;
 
-    /// An application with a gang of one task group `w` that needs three members.
+    /// Returns an application with a gang of one task group `w` that needs three members.
     fn gang_of_three() -> Application {
         let size = Resources::of(&[("vcore", 2)]);
         Application::small(Some(DeclaredGroup::new("w", 3, Some(size))))

@@ -1,5 +1,5 @@
-//! The placeholders of an application, and the places that are held for members of its declared gang: which are free,
-//! how many are still to come, and how long they may wait.
+//! The placeholders of an application, and the places that are held for members of its declared
+//! gang: how many are still to be placed, which are free, and how long they may wait.
 
 use std::time::Duration;
 
@@ -11,18 +11,19 @@ use crate::applications::native::Native;
 use crate::specs::ask::{AskSpec, TaskGroup};
 use crate::values::ids::{AllocationId, NodeSlot};
 
-/// The time for which placeholders may wait where their RM states none.
+/// The time for which placeholders may wait if their RM states none.
 const WAITING_TIME: Duration = Duration::from_secs(15 * 60);
-/// The least wait until a deadline that is over already.
+/// The least wait until a deadline, even if its time has passed already.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// The tag of an application that says since when its placeholders may wait, in seconds since the
-/// epoch: a restart of the scheduler does not prolong their time.
+/// The tag of an application with the time since when its placeholders wait, in seconds since the
+/// epoch. With it, a restart of the scheduler does not prolong their time.
 const CREATION_TIME: &str = "yunikorn.apache.org/creationTime";
 
-/// Deadlines.
+/// Deadlines of placeholders and held places.
 impl Application {
-    /// The wait until the deadline of the placeholders. `None` if it is set already, or they need none: there are
-    /// none, or the application fails.
+    /// Returns the wait until the deadline of the placeholders. `None` if the deadline is set
+    /// already, or not needed: there are no placeholders, or the application fails or has
+    /// terminated.
     pub fn placeholders_wait(&self, now_ns: i64) -> Option<Duration> {
         let state = self.state();
         let needs_one = state != ApplicationState::Failing && !state.is_terminated();
@@ -30,7 +31,7 @@ impl Application {
         if self.placeholders().is_zero() {
             return None;
         }
-        // Places are held since the decision, unless a scheduler before this one held them.
+        // Places are held since the decision, unless an earlier scheduler held them.
         let since_ns = match &gang.native {
             Some(native) => native.held_since_ns(),
             None => self.stated_creation_ns().map(|created_ns| created_ns.min(self.arrived_ns)),
@@ -38,13 +39,14 @@ impl Application {
         Some(self.waiting_time_left(since_ns.unwrap_or(now_ns), now_ns).max(LEAST_WAIT))
     }
 
-    /// Takes out the number of the deadline of the placeholders, if there are none any more.
+    /// Returns and clears the number of the placeholders' deadline, if there are no placeholders
+    /// any more or the application has terminated.
     pub fn take_unneeded_deadline(&mut self) -> Option<u64> {
         let is_needed = !self.placeholders().is_zero() && !self.state().is_terminated();
         self.gang.as_mut().filter(|_| !is_needed)?.timer.take()
     }
 
-    /// The time for which places that a scheduler before this one held may still be held.
+    /// Returns the remaining time for which places that an earlier scheduler held may be held.
     pub fn holding_time_left(&self, now_ns: i64) -> Duration {
         let since_ns = self.undecided().and_then(Native::held_since_ns);
         self.waiting_time_left(since_ns.unwrap_or(now_ns), now_ns)
@@ -56,24 +58,24 @@ impl Application {
         stated.unwrap_or(WAITING_TIME).saturating_sub(Duration::from_nanos(age))
     }
 
-    /// Since when its placeholders may wait by its tags, ns since the epoch.
+    /// Returns the time since when its placeholders wait by its tags, ns since the epoch.
     fn stated_creation_ns(&self) -> Option<i64> {
         let seconds = self.tags.as_ref()?.get(CREATION_TIME)?.parse::<i64>().ok()?;
         seconds.checked_mul(1_000_000_000)
     }
 }
 
-/// Counts.
+/// Counts of placeholders.
 impl Application {
-    /// A placeholder is free to be taken no longer.
+    /// Records that a placeholder is no longer free.
     pub fn take_free(&mut self, id: AllocationId, place: &Allocation) {
         if let (Some(group), Some(gang)) = (place.spec.place_in(), &mut self.gang) {
             gang.take_free(group, id, place);
         }
     }
 
-    /// A placeholder, or a held place, has left every holder. Returns whether members are scheduled like any ask
-    /// from now on.
+    /// Removes a placeholder, or a held place, that has ended everywhere else. Returns whether
+    /// members are scheduled like any ask from now on.
     pub fn forget_placeholder(
         &mut self,
         id: AllocationId,
@@ -90,8 +92,8 @@ impl Application {
         self.placeholders_fewer(group)
     }
 
-    /// What was counted in this group, if in any, is one of this specification from now on. Returns whether members
-    /// are scheduled like any ask from now on.
+    /// Moves the count of an allocation from the task group `before`, if it had any, to the one of
+    /// this specification. Returns whether members are scheduled like any ask from now on.
     pub fn count_otherwise(&mut self, before: Option<&TaskGroup>, spec: &AskSpec) -> bool {
         if before == spec.place_in() {
             return false;
@@ -105,8 +107,8 @@ impl Application {
         })
     }
 
-    /// A task group has fewer placeholders, placed or asked for: without any, its members are
-    /// scheduled like any ask. Returns whether some are from now on.
+    /// Reviews a task group that has fewer placeholders, placed or pending. If it has none, its
+    /// members are scheduled like any ask. Returns whether there are such members.
     pub fn placeholders_fewer(&mut self, group: &TaskGroup) -> bool {
         !self.waits_for_placeholders(group) && self.asks.wake_members(group)
     }
@@ -114,19 +116,20 @@ impl Application {
 
 /// Held places.
 impl Application {
-    /// Whether places are looked for that a scheduler before this one held.
+    /// Whether places that an earlier scheduler held are searched.
     pub fn holds_again(&self) -> bool {
         self.undecided().is_some_and(Native::holds_again)
     }
 
-    /// Whether the application is in a state in which such places may be held: it runs, and has a real allocation.
+    /// Whether the application may hold such places: it runs, and has a real allocation.
     pub fn may_hold_again(&self) -> bool {
         let has_real = !self.allocated().same_amount(self.placeholders());
         has_real && self.state() == ApplicationState::Running
     }
 
-    /// The held place that becomes one of an allocation that the RM reports for this group on this node: one on the
-    /// same node if there is one, else the newest. No member waits to take it.
+    /// Returns the held place that is replaced by an allocation that the RM reports for this group
+    /// on this node: one on the same node if there is one, else the newest. No member may be
+    /// waiting to take it.
     pub fn hold_of_reported(
         &self,
         group: &TaskGroup,
@@ -163,7 +166,7 @@ mod tests {
         Resources::of(&[("vcore", n)])
     }
 
-    /// An application that arrived after two seconds, whose placeholders may wait for one.
+    /// Returns an application that arrived after two seconds, whose placeholders may wait for one.
     fn book(declared: bool) -> Application {
         let workers = DeclaredGroup::new("w", 2, Some(vcores(1)));
         let declaration = Declaration::new(vec![workers]).unwrap();

@@ -1,10 +1,10 @@
-//! The end of allocations: which of them a release means, in which order they end, and what becomes
-//! of each.
+//! The end of allocations: which of them a release names, in which order they end, and what happens
+//! to each.
 //!
 //! # Order
-//! All allocations of an application end in the order of their UUIDs, so that notices come in the
-//! same order in every run. Where they take several steps it is the order of the table, since names
-//! take long to be sorted.
+//! All allocations of an application end in the order of their UUIDs, so that notices are sent in
+//! the same order in every run. If ending them takes several steps, it is the order of the table,
+//! since sorting names takes long.
 
 use std::sync::Arc;
 
@@ -29,44 +29,44 @@ pub enum Withdrawn<'a> {
     All(Option<Form>),
 }
 
-/// The fate of an allocation that a release names.
+/// What happens to an allocation that a release names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It could not be started: its ask is pending again.
     PendsAgain,
-    /// It was a placeholder, and the member that waits for its place takes it now.
+    /// It was a placeholder, and the member that waits to replace it does so now.
     Swapped,
     /// It ends.
     Ends,
 }
 
-/// The fate of a placement or allocation whose node has left.
+/// What happens to a placement or allocation whose node was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stranded {
-    /// A member of a bundle in flight: it needs another place.
+    /// It is a member of a bundle in flight: it needs another place.
     Displaced,
-    /// It waits for the answer to this question, which is void.
+    /// It waits for the answer to this question, which is no longer valid.
     Question(u64),
-    /// It was to take the place of a placeholder on another node, which is released without it.
+    /// It was to replace a placeholder on another node, which is released without it.
     Unpaired,
-    /// It was a placeholder, and the member that waits for its place is on another node: that one
-    /// takes it now.
+    /// It was a placeholder, and the member that waits to replace it is on another node: that
+    /// member replaces it now.
     Swapped,
     /// It ends.
     Ends,
 }
 
-/// The meaning of an allocation's end for its gang.
+/// The effect of an allocation's end on its gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GangEnd {
-    /// The count of a placeholder; `None` if its ask is pending again.
+    /// The count in which the end of a placeholder is added; `None` if its ask is pending again.
     pub placeholder: Option<PlaceholderEnd>,
-    /// The meaning of a member's end.
+    /// The cause of the end, if it is a member.
     pub departure: Departure,
 }
 
 impl GangEnd {
-    /// The end by a release.
+    /// Returns the effect of a release.
     pub fn released(cause: Cause) -> Self {
         let placeholder = match cause {
             Cause::ConfirmedReplacement => PlaceholderEnd::Replaced,
@@ -79,16 +79,16 @@ impl GangEnd {
         Self { placeholder: Some(placeholder), departure }
     }
 
-    /// The end with the node.
+    /// The effect of the loss of the node.
     pub const LOST_NODE: Self =
         Self { placeholder: Some(PlaceholderEnd::TimedOut), departure: Departure::Lost };
 
-    /// The end of an allocation that could not be started.
+    /// The effect if the allocation could not be started.
     pub const NOT_STARTED: Self = Self { placeholder: None, departure: Departure::NotStarted };
 }
 
 impl Stranded {
-    /// The fate of this entry of the table.
+    /// Returns what happens to this entry of the table.
     pub fn of(entry: &Allocation, table: &AllocationTable) -> Self {
         if entry.is_in_bundle() {
             return Self::Displaced;
@@ -106,8 +106,8 @@ impl Stranded {
 }
 
 impl Application {
-    /// The allocations that a release names, in the order in which they end; `at_once` of them end
-    /// in one step.
+    /// Returns the allocations that a release names, in the order in which they end; at most
+    /// `at_once` of them end in one step.
     pub fn named(&self, which: &Which, at_once: usize) -> Vec<AllocationId> {
         match which {
             Which::Uuid(uuid) => self.allocations.get(uuid).copied().into_iter().collect(),
@@ -124,8 +124,8 @@ impl Application {
         }
     }
 
-    /// The asks that a release withdraws. A UUID withdraws an ask only in today's form, where it is
-    /// the key.
+    /// Returns the asks that a release withdraws. A UUID withdraws an ask only if the ask has the
+    /// unified form, in which the UUID is the key.
     pub fn withdrawn_by<'a>(&self, which: &'a Which, cause: Cause) -> Withdrawn<'a> {
         match which {
             _ if cause.keeps_asks() => Withdrawn::Nothing,
@@ -139,8 +139,8 @@ impl Application {
         }
     }
 
-    /// The fate of an allocation that is released. A member that still waits for its predicate
-    /// cannot take the place of its placeholder.
+    /// Returns what happens to an allocation that is released. A member that still waits for its
+    /// predicate cannot replace its placeholder.
     pub fn fate(&self, id: AllocationId, cause: Cause, table: &AllocationTable) -> Fate {
         let Some(entry) = table.get(id) else { return Fate::Ends };
         let lives = matches!(self.state(), ApplicationState::Accepted | ApplicationState::Running);
@@ -152,15 +152,15 @@ impl Application {
         if is_asked { Fate::Ends } else { Fate::Swapped }
     }
 
-    /// The allocations in order of their UUIDs, then the places held for members.
+    /// Returns the allocations in order of their UUIDs, then the places held for members.
     pub fn all_allocations(&self) -> Vec<AllocationId> {
         let mut all: Vec<_> = self.allocations.iter().collect();
         all.sort();
         all.into_iter().map(|(_, id)| *id).chain(self.holds()).collect()
     }
 
-    /// The allocations that end in the next step of a removal, at most so many, and whether these
-    /// are all. Which of many come first is the same in every run.
+    /// Returns the allocations that end in the next step of a removal, at most `most`, and whether
+    /// these are all. If there are more, the choice is the same in every run.
     pub fn next_to_remove(&self, most: usize) -> (Vec<AllocationId>, bool) {
         let mut ids: Vec<AllocationId> = self.each_allocation().collect();
         if ids.len() <= most {
@@ -172,7 +172,7 @@ impl Application {
         (ids, false)
     }
 
-    /// Counts the usage over time of an allocation that leaves.
+    /// Counts the usage over time of an allocation that ends.
     pub fn count_use(
         &mut self,
         entry: &Allocation,
@@ -199,7 +199,7 @@ mod tests {
         Allocation::new(ApplicationSlot::at(0), spec, NodeSlot::at(node), 0, 0)
     }
 
-    /// An application with these allocations by UUID, in order of their ids.
+    /// Returns an application with these allocations by UUID, in order of their ids.
     fn with_allocations(uuids: &[&str]) -> (Application, Vec<AllocationId>) {
         let (mut book, mut table) = (Application::small(None), AllocationTable::new());
         let ids = uuids.iter().map(|uuid| {

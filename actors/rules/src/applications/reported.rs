@@ -1,4 +1,4 @@
-//! Allocations that an RM reports: which known allocation, or ask, a report means.
+//! Allocations that an RM reports: to which known allocation, or ask, a report refers.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use crate::nodes::Terms;
 use crate::specs::ask::{AskSpec, Form, TaskGroup};
 use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot};
 
-/// What a report of a running allocation is about.
+/// The subject of a report of a running allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reported {
-    /// This allocation, whose UUID it names.
+    /// The allocation whose UUID the report names.
     Known(AllocationId),
-    /// The allocations of this ask, which has nothing else to come. In today's form the key is the
-    /// identity: it runs, though under another UUID.
+    /// The allocations of this ask, which has no further ones to come. In the unified form the key
+    /// is the identity: the reported allocation runs, though under another UUID.
     KnownByKey(AskSlot),
-    /// An allocation that is not known.
+    /// An allocation that is not known yet.
     New,
 }
 
 impl Application {
-    /// Finds what a report is about.
+    /// Finds the subject of a report.
     pub fn reported(&self, spec: &AskSpec, uuid: &str) -> Reported {
         if let Some(id) = self.allocations.get(uuid) {
             return Reported::Known(*id);
@@ -32,13 +32,14 @@ impl Application {
         by_key.map_or(Reported::New, Reported::KnownByKey)
     }
 
-    /// The ask with the key of a specification in today's form, where the key is the identity.
+    /// Returns the ask with the key of a specification in the unified form, in which the key is the
+    /// identity.
     pub fn ask_in_todays_form(&self, spec: &AskSpec) -> Option<AskSlot> {
         self.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified)
     }
 
-    /// Counts the placeholders that are asked for with this specification, which replace the pending
-    /// instances of an ask that is known. Returns the task group for which those were counted.
+    /// Counts the placeholders that are requested with this specification. They replace the pending
+    /// instances of a known ask; returns the task group for which those were counted.
     pub fn count_placeholders(
         &mut self,
         spec: &AskSpec,
@@ -55,8 +56,8 @@ impl Application {
         Some(group)
     }
 
-    /// Has an ask expect this of nodes, or nothing. The members of a declared gang are mates of each
-    /// other.
+    /// Sets the terms of the placement constraint of an ask, or clears them. The members of a
+    /// declared gang are mates of each other.
     pub fn set_wish(
         &mut self,
         ask: AskSlot,
@@ -71,8 +72,8 @@ impl Application {
         }
     }
 
-    /// Whether a rejection with this UUID, or without one with this key, is about an allocation
-    /// that exists.
+    /// Whether a rejection refers to an allocation that exists, by this UUID, or without one by the
+    /// key of the specification.
     pub fn is_allocated(&self, spec: &AskSpec, uuid: Option<&Arc<str>>) -> bool {
         if let Some(uuid) = uuid {
             return self.allocations.contains_key(uuid);
@@ -81,20 +82,20 @@ impl Application {
         slot.is_some_and(|slot| !self.asks.ask(slot).live.is_empty())
     }
 
-    /// The keys of the asks that the RM sent and has no answer to, each with its form, in order of
-    /// arrival.
+    /// Returns the keys of the asks that the RM sent and that have no answer yet, each with its
+    /// form, in order of arrival.
     pub fn unanswered(&self) -> Vec<(Form, Arc<str>)> {
         let form = |key: &Arc<str>| self.asks.slot_of(key).map(|slot| self.asks.ask(slot).form);
         let keys = self.asks.pending_keys(None).into_iter();
         keys.filter_map(|key| Some((form(&key)?, key))).collect()
     }
 
-    /// Takes an allocation that is gone off its ask. Returns what was asked for, if the ask is over
-    /// with it.
+    /// Removes an allocation that has ended from its ask. Returns the specification, if the ask is
+    /// over with it.
     pub fn drop_instance(&mut self, key: &str, id: AllocationId) -> Option<Arc<AskSpec>> {
         let slot = self.asks.slot_of(key)?;
         let live = &mut self.asks.ask_mut(slot).live;
-        // The first ones most often, where there are many.
+        // If there are many, it is usually one of the first.
         if let Some(at) = live.iter().position(|live| *live == id) {
             live.remove(at);
         }

@@ -1,19 +1,19 @@
 //! Resource-seconds: the usage of an application over time, as it is charged to its owner.
 //!
 //! # What is counted
-//! An allocation counts when it leaves: its amount then, times the whole seconds since it was
-//! bound. So nothing is counted during placements, and a live allocation needs no field for it.
-//! Running allocations are left out; an allocation whose size was changed counts as if it had
-//! always had the last one.
+//! An allocation is counted when it ends: its amount at that time, multiplied by the whole seconds
+//! since it was bound. So nothing is counted during placements, and a live allocation needs no
+//! field for it. Running allocations are not included. An allocation whose size was changed counts
+//! as if it had always had its last size.
 //!
 //! # Why by instance type
 //! The same core-second costs more on one kind of machine than on another. The kind is the node's
-//! attribute `si/instance-type`; nodes without one count together as `UNKNOWN`.
+//! attribute `si/instance-type`; nodes without it count together as `UNKNOWN`.
 //!
 //! # Invariants
 //! * A number only rises, and stays at the largest value instead of wrapping around.
-//! * An application has at most [`TYPES_MAX`] instance types and one more, `UNKNOWN`, that takes
-//!   the others, since types are named from outside.
+//! * An application has at most [`TYPES_MAX`] instance types and one more, `UNKNOWN`, which
+//!   includes all further ones, since types are named from outside.
 //!
 //! ```
 //! use monoceros_rules::applications::resource_seconds::{Account, History};
@@ -39,7 +39,7 @@ pub const INSTANCE_TYPE: &str = "si/instance-type";
 /// The instance type of a node that names none.
 pub const UNKNOWN: &str = "UNKNOWN";
 
-/// Most instance types of one application that are listed separately.
+/// The most instance types of one application that are listed separately.
 pub const TYPES_MAX: usize = 256;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -47,17 +47,17 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The account of an allocation's resource-seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// The work of its application.
+    /// Allocations that did the work of their application.
     Used,
     /// Preempted allocations, whose work may be lost.
     Preempted,
-    /// None: it was a placeholder.
+    /// Placeholders.
     Placeholder,
 }
 
 impl Account {
-    /// The account of an allocation that leaves. One that was preempted counts as that, be it a
-    /// placeholder or not.
+    /// Returns the account of an allocation that ends. If it was preempted, that decides, whether
+    /// it is a placeholder or not.
     pub fn of(is_preempted: bool, is_placeholder: bool) -> Self {
         match (is_preempted, is_placeholder) {
             (true, _) => Self::Preempted,
@@ -66,7 +66,7 @@ impl Account {
         }
     }
 
-    /// The name of the account in messages.
+    /// Returns the name of the account in messages.
     pub fn text(self) -> &'static str {
         match self {
             Self::Used => "used resource-seconds",
@@ -76,7 +76,7 @@ impl Account {
     }
 }
 
-/// The resource-seconds of an application, of allocations that have left.
+/// The resource-seconds of the ended allocations of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// Usage by allocations that did the application's work.
@@ -88,7 +88,7 @@ pub struct History {
 }
 
 impl History {
-    /// An allocation leaves that was bound at `bound_ns` on a node of this instance type.
+    /// Counts an allocation that ends. It was bound at `bound_ns` on a node of this instance type.
     pub fn count(
         &mut self,
         account: Account,
@@ -155,7 +155,7 @@ impl ResourceSeconds {
     }
 }
 
-/// Shows each instance type with its amounts, for people.
+/// Words each instance type with its amounts, for people.
 impl fmt::Display for ResourceSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (name, amount)) in self.iter().enumerate() {

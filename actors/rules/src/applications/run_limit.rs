@@ -1,8 +1,9 @@
-//! The time that an application may run: `docs/applications.md#applications-that-run-for-too-long`.
+//! The time for which an application may run:
+//! `docs/applications.md#applications-that-run-for-too-long`.
 //!
 //! # Invariant
-//! * The time begins with the first entry into Running and never again, so that an application
-//!   cannot gain time by completing and coming back.
+//! * The time begins when the application first enters Running and never again, so that it cannot
+//!   gain time by completing and running again.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -10,39 +11,39 @@ use std::time::Duration;
 /// The time for which an application may run, and its deadline.
 #[derive(Debug, Default)]
 pub struct RunLimit {
-    /// `None`: for ever, or the time has begun.
+    /// The limit; `None`: there is none, or the time has begun.
     limit_ms: Option<NonZeroU64>,
-    /// The end of the time, ns since the epoch, and the number that disarms its deadline.
+    /// The end of the time, ns since the epoch, and the number by which its deadline is cancelled.
     until: Option<(i64, u64)>,
 }
 
 impl RunLimit {
-    /// A limit in milliseconds; `None`: the application may run for ever.
+    /// Builds a limit in milliseconds; `None`: the application may run without limit.
     pub fn new(limit_ms: Option<NonZeroU64>) -> Self {
         Self { limit_ms, until: None }
     }
 
-    /// The application enters Running. Returns how long it may run, and the end of that time, ns
-    /// since the epoch, if the time begins now; the caller then arms a deadline and calls
-    /// [`Self::armed`].
+    /// Begins the time, if it has a limit and has not begun: the application enters Running.
+    /// Returns the time for which it may run, and the end of that time, ns since the epoch. The
+    /// caller then sets a deadline and calls [`Self::armed`].
     pub fn begin(&mut self, now_ns: i64) -> Option<(Duration, i64)> {
         let wait = Duration::from_millis(self.limit_ms.take()?.get());
         let wait_ns = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
         Some((wait, now_ns.saturating_add(wait_ns)))
     }
 
-    /// The deadline for the end of the time has this number.
+    /// Records the number of the deadline for the end of the time.
     pub fn armed(&mut self, until_ns: i64, number: u64) {
         self.until = Some((until_ns, number));
     }
 
-    /// The application is over, or leaves. Returns the number of the deadline that is not needed
-    /// any more.
+    /// Ends the time, since the application has ended or is removed. Returns the number of the
+    /// deadline that is not needed any more.
     pub fn end(&mut self) -> Option<u64> {
         self.until.take().map(|(_, number)| number)
     }
 
-    /// A deadline is over. Returns whether the application has run for its time.
+    /// Records that a deadline has passed. Returns whether the application has run for its time.
     pub fn is_over(&mut self, until_ns: i64) -> bool {
         self.until.take_if(|(until, _)| *until == until_ns).is_some()
     }

@@ -1,12 +1,12 @@
-//! The place of an application among those of its leaf.
+//! The sort key of an application in its leaf.
 
 use super::application::Application;
 use crate::order::keys::{ApplicationKey, ApplicationView};
 use crate::queues::QueueConfig;
 
 impl Application {
-    /// The key by which a leaf of this configuration orders the application; `None` while it has no
-    /// pending asks.
+    /// Returns the key by which a leaf with this configuration orders the application; `None` if it
+    /// has no pending asks.
     pub fn sort_key(&self, leaf: &QueueConfig) -> Option<ApplicationKey> {
         if self.asks.pending().is_empty() {
             return None;

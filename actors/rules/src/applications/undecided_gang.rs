@@ -1,5 +1,5 @@
-//! The internal asks of an application whose declared gang is undecided: they begin, follow the asks of the RM,
-//! and end. See [`native`](super::native).
+//! The internal asks of an application whose declared gang is undecided: their creation, their
+//! changes after asks of the RM, and their removal. See [`native`](super::native).
 //!
 //! # Invariants
 //! * Between two visits an undecided gang has an internal ask for each member that its RM has not
@@ -21,8 +21,8 @@ impl Application {
         self.undecided().is_some_and(|native| native.stage == Stage::Undecided)
     }
 
-    /// Asks for every member that has no ask: the gang is undecided from now on. `arrival` numbers an ask.
-    /// Returns what is pending more.
+    /// Makes internal asks for all members that have no ask: the gang is undecided from now on.
+    /// `arrival` returns the number of an ask. Returns the amount that is added to pending.
     pub fn ask_internally(
         &mut self,
         whose: ApplicationSlot,
@@ -55,7 +55,7 @@ impl Application {
         }
     }
 
-    /// Forgets internal asks. Returns what was pending of them.
+    /// Removes the internal asks. Returns the amount that was pending.
     pub fn forget_internal(&mut self) -> Sum {
         let mut pending = Sum::default();
         let Some(native) = self.gang.as_mut().and_then(|gang| gang.native.as_mut()) else {
@@ -67,8 +67,9 @@ impl Application {
         pending
     }
 
-    /// Forgets internal asks of a gang for which no places are held: its members without an ask are not counted as
-    /// places to come any more. Returns what was pending of them.
+    /// Removes the internal asks of a gang for which no places are held: its members without an ask
+    /// are no longer counted as placeholders still to be placed. Returns the amount that was
+    /// pending.
     pub fn forget_members_without_ask(&mut self) -> Sum {
         let Some(gang) = &mut self.gang else { return Sum::default() };
         let Some(native) = &gang.native else { return Sum::default() };
@@ -82,7 +83,7 @@ impl Application {
         self.forget_internal()
     }
 
-    /// Notes that a member of this task group has an allocation now, or had.
+    /// Records that a member of this task group has, or had, an allocation.
     pub fn note_real(&mut self, group: Option<&TaskGroup>) {
         let Some(group) = group else { return };
         if let Some(native) = self.native_mut()

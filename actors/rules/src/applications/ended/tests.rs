@@ -101,7 +101,7 @@ fn what_is_kept_of_an_application_is_what_it_was_when_it_ended() {
     };
     let mut application = Application::new(new, Arc::from("root.q"), 1);
     let mut changes = Vec::new();
-    // More rounds than an application may come back: the log has a bound.
+    // More changes of state than the log can keep.
     application.fire(ApplicationEvent::Run, 2, &mut changes);
     for round in 0..1_000 {
         application.fire(ApplicationEvent::Run, 3 + round, &mut changes);
@@ -126,8 +126,8 @@ fn of_an_unchecked_text_the_beginning_is_kept() {
 }
 
 proptest! {
-    /// An entry is kept for three to four days, as long as each deadline is obeyed, unless the
-    /// bound displaces it.
+    /// An entry is kept for three to four days, if each deadline is obeyed and the bound does not
+    /// displace it.
     #[test]
     fn an_entry_is_seen_for_three_to_four_days(
         ends in prop::collection::vec((0_i64..3 * DAY_NS, any::<bool>(), 0_usize..4), 1..60),
@@ -156,7 +156,7 @@ proptest! {
                     *states.entry(entry.state).or_default() += 1;
                 }
                 prop_assert_eq!(&list.states, &states);
-                // Read one by one, from each number on, they are all there.
+                // Reading one entry after another, by its number, finds all.
                 let (mut read, mut number) = (0, 0);
                 while let Some((next, _)) = list.behind(number).next() {
                     prop_assert!(next > number);
