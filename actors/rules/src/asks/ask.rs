@@ -1,7 +1,7 @@
-//! An ask of an application: its outstanding allocations, and its state so far.
+//! An ask of an application: its outstanding allocations, and the state of its search.
 //!
 //! An application may have a hundred thousand asks, and few are ever refused. So the answers of
-//! predicates are kept apart, behind one pointer ([`Refusals`]).
+//! predicates are stored separately, behind one pointer ([`Refusals`]).
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -26,7 +26,7 @@ use crate::values::retries::Retries;
 use crate::waiting::WaitSet;
 use crate::waiting::obstacle::refused;
 
-/// Most different reasons that are kept of the refusals of one ask: they come from outside.
+/// The most different reasons of refusals that are kept for one ask: they come from outside.
 pub const REASONS_MAX: usize = 64;
 
 /// An ask of an application. It dereferences to its specification.
@@ -35,62 +35,64 @@ pub const REASONS_MAX: usize = 64;
 pub struct Ask {
     /// The specification.
     pub spec: Arc<AskSpec>,
-    /// Outstanding allocations.
+    /// The number of outstanding allocations.
     pub outstanding: u32,
-    /// The time since when it counts as pending: its creation time, or its arrival if that is
-    /// earlier, ns since the epoch. The clock of an RM may be ahead.
+    /// The time since when it counts as pending, ns since the epoch: its creation time, or its
+    /// arrival if that is earlier. The clock of an RM may be ahead.
     pub created_ns: i64,
-    /// Arrival, ns since the epoch; a request that replaces it does not change this.
+    /// The time of arrival, ns since the epoch; a request that replaces it does not change this.
     pub arrived_ns: i64,
-    /// Order of arrival.
+    /// The number of its arrival.
     pub sequence: u64,
-    /// The outstanding instances were withdrawn.
+    /// Whether outstanding instances were withdrawn.
     pub withdrawn: bool,
-    /// The last try did not fit the quota of its queues.
+    /// Whether its last try did not fit the quotas of its queues.
     pub over_quota: bool,
-    /// The last try did not fit the limits of its user and group.
+    /// Whether its last try did not fit the limits of its user and group.
     pub over_user_quota: bool,
-    /// A scale-up signal was sent for it: once in its life.
+    /// Whether a scale-up signal was sent for it, which is done once in its life.
     pub signalled: bool,
-    /// Tried at least once with enough headroom by its user's limits.
+    /// Whether it was tried at least once with enough headroom under its user's limits.
     pub attempted: bool,
-    /// In its last try, the RM did not answer for some nodes. So it is not known whether more
-    /// machines would help.
+    /// Whether the RM did not answer for some nodes in its last try. Then it is not known whether
+    /// more machines would help.
     pub unanswered: bool,
-    /// Allocations made from it that live.
+    /// The live allocations that were made from it.
     pub live: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
-    /// The ask has a class of its own, which no other joins.
+    /// Whether it has a class of its own, which no other ask joins.
     pub(super) is_single: bool,
     pub(super) class: Option<ClassId>,
-    /// State of a search that few asks need.
+    /// The state of a search that few asks need.
     pub search: Rare<Search>,
 }
 
-/// State of a search that few asks need.
+/// The state of a search that few asks need.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// Placements that wait for their predicate, or for the placeholder whose place they take.
+    /// The placements that wait for their predicate, or for the placeholder that they replace.
     pub unsettled: SmallVec<[AllocationId; 1]>,
-    /// Preemption attempts.
+    /// The preemption attempts.
     pub tries: Option<Box<Tries>>,
-    /// The terms of the placement constraint.
+    /// The terms of the placement constraint that it has to meet now.
     pub(super) wish: Option<Box<AskWish>>,
-    /// The domain that its task group has chosen, if it is to stay in one; shared by the whole
-    /// group.
+    /// The domain that its task group has chosen, if the group has to be in one; shared by the
+    /// whole group.
     pub domain: Option<Arc<Domain>>,
-    /// Refusals by predicates and the RM.
+    /// The refusals by predicates and the RM.
     pub(super) refusals: Option<Box<Refusals>>,
-    /// Starts that failed since one succeeded.
+    /// The starts that failed since the last successful one.
     pub(super) starts: Option<Box<FailedStarts>>,
     /// The node that it has reserved.
     pub(super) reserved: Option<NodeSlot>,
-    /// Its reservation is suspended: the node is open to all, since the ask could not run.
+    /// Whether its reservation is suspended: the node is open to all, since the ask could not run
+    /// there.
     pub(super) is_suspended: bool,
-    /// The growths that passed it by, while its amount is more than all nodes have left together.
+    /// The growths that passed it by, if its amount is more than the free capacity of all nodes
+    /// together.
     pub(super) passed_by: Option<PassedBy>,
-    /// Another ask reserved a node in its place.
+    /// Whether another ask reserved a node instead of it.
     pub was_replaced: bool,
 }
 
@@ -109,31 +111,33 @@ impl Nothing for Search {
     };
 }
 
-/// Refusals of an ask by predicates and the RM.
+/// The refusals of an ask by predicates and the RM.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    /// The search in which some nodes have refused it since its last allocation, and the next are
-    /// asked.
+    /// The search in which predicates have refused some nodes since its last allocation, and
+    /// further nodes are asked about.
     trying: Option<Box<Try>>,
-    /// Every node with capacity refused it, or the one it names did: it waits.
+    /// Whether predicates refused every node with capacity, or the node that it requires: it waits.
     rests: bool,
-    /// The node that it has reserved refused it, and others are next.
+    /// Whether its predicate refused the node that it has reserved, so that other nodes are next.
     refused_at_reserved: bool,
-    /// The node that it was to reserve refused the reservation.
+    /// Whether the RM refused its reservation of a node.
     may_not_reserve: bool,
-    /// The question whether it may reserve a node, while that is open.
+    /// The number of the open question whether it may reserve a node.
     pub claim: Option<u64>,
     /// The reasons of predicates in its present search, each with the number of nodes.
     pub reasons: BTreeMap<String, u32>,
-    /// The reasons when every node with room had refused it last; only for explanations.
+    /// The reasons from the last time that predicates refused every node with room; only for
+    /// explanations.
     pub last_reasons: BTreeMap<String, u32>,
-    /// The time of the next try without a change.
+    /// The schedule of tries without a change.
     pub retries: Retries,
     /// The time of the last report that predicates refused it, ns since the epoch.
     pub told_ns: Option<i64>,
-    /// Nodes that the RM has refused for good: the ask does not use them until their time is over.
+    /// The nodes that the RM has refused for good: the ask does not use them until the exclusion
+    /// ends.
     pub excluded: Vec<Exclusion>,
-    /// The reasons why it was not placed so far, while it is in no class that keeps them.
+    /// The reasons why it was not placed, while it is in no class that keeps them.
     pub(super) failures: Option<Box<FailureLog>>,
 }
 
@@ -164,13 +168,13 @@ impl Ask {
         }
     }
 
-    /// The terms of its placement constraint, if it has one.
+    /// Returns the terms of its placement constraint, if it has one.
     pub fn wish(&self) -> Option<&AskWish> {
         self.search.wish.as_deref()
     }
 
-    /// Returns the creation time as its RM stated it, or else its arrival, ns since the epoch: for
-    /// people, since it may lie ahead.
+    /// Returns the creation time as its RM stated it, or else its arrival, ns since the epoch. It
+    /// is only shown, since it may be in the future.
     pub fn stated_creation_ns(&self) -> i64 {
         self.spec.created_ns.unwrap_or(self.arrived_ns)
     }
@@ -180,7 +184,7 @@ impl Ask {
         AskKey::new(self.priority, self.created_ns, self.sequence)
     }
 
-    /// Returns the request for a node that a search gets.
+    /// Returns the request for a node with which a search is made.
     pub fn request(&self) -> NodeRequest<'_> {
         debug_assert_eq!(
             self.spec.constraint.is_some(),
@@ -200,7 +204,7 @@ impl Ask {
         }
     }
 
-    /// The refusals, if there ever were any.
+    /// Returns the refusals, if there ever were any.
     pub fn refusals(&self) -> Option<&Refusals> {
         self.search.refusals.as_deref()
     }
@@ -215,7 +219,7 @@ impl Ask {
         self.search.find_mut()?.refusals.as_deref_mut()
     }
 
-    /// Forgets its preemption attempts.
+    /// Drops its preemption attempts.
     pub fn forget_tries(&mut self) {
         if let Some(search) = self.search.find_mut() {
             search.tries = None;
@@ -231,15 +235,16 @@ impl Ask {
         }
     }
 
-    /// Notes that a placement of it no longer waits for its predicate, or for a placeholder to end.
+    /// Records that a placement of it no longer waits for its predicate, or for a placeholder to
+    /// end.
     pub(super) fn waits_no_longer(&mut self, placement: AllocationId) {
         if let Some(search) = self.search.find_mut() {
             search.unsettled.retain(|unsettled| *unsettled != placement);
         }
     }
 
-    /// Returns its search for a node whose predicate passes, while some nodes have refused it and
-    /// others have still to be asked.
+    /// Returns its search for a node whose predicate passes, if predicates have refused some nodes
+    /// and others have still to be asked about.
     pub fn trying(&self) -> Option<&Try> {
         self.refusals()?.trying.as_deref()
     }
@@ -249,8 +254,8 @@ impl Ask {
         self.search.find_mut()?.refusals.as_mut()?.trying.as_deref_mut()
     }
 
-    /// Returns the search of [`Self::trying`] if it holds in this era; otherwise one that begins
-    /// now, at this growth of the node index.
+    /// Returns the search of [`Self::trying`] if its refusals hold in this era; otherwise a new
+    /// one, begun at this growth of the node index.
     pub fn trying_since(&mut self, era: u64, growth: Growth) -> &mut Try {
         let refusals = self.refusals_mut();
         refusals.rests = false;
@@ -258,13 +263,13 @@ impl Ask {
         refusals.trying.insert(trying.unwrap_or_else(|| Box::new(Try::new(era, growth))))
     }
 
-    /// Whether every node with capacity has refused it, or the one it names: it waits.
+    /// Whether predicates refused every node with capacity, or the node that it requires: it waits.
     pub fn is_resting(&self) -> bool {
         self.refusals().is_some_and(|refusals| refusals.rests)
     }
 
-    /// Notes that it found no node. Growths that leave no capacity for it are counted from now on,
-    /// if its amount is more than all nodes have left together.
+    /// Records that it found no node. If its amount is more than the free capacity of all nodes
+    /// together, growths that leave too little for it are counted from now on.
     pub fn count_passed_by(&mut self, nodes: &NodeIndex) {
         let counted = match self.search.passed_by {
             Some(before) => nodes.passed_by(&self.request(), before),
@@ -274,12 +279,12 @@ impl Ask {
         self.search.make().passed_by = Some(counted);
     }
 
-    /// The growths that passed it by, as counted at its last try.
+    /// Returns the growths that passed it by, as counted at its last try.
     pub fn passed_by(&self) -> PassedBy {
         self.search.passed_by.unwrap_or_default()
     }
 
-    /// Whether it would be [passed by](PassedBy::is_enough) if it were tried now.
+    /// Whether enough growths have [passed it by](PassedBy::is_enough), counted up to now.
     pub fn is_passed_by(&self, nodes: &NodeIndex) -> bool {
         self.search.passed_by.is_some_and(|it| nodes.passed_by(&self.request(), it).is_enough())
     }
@@ -289,40 +294,39 @@ impl Ask {
         self.search.reserved.is_some()
     }
 
-    /// Whether the node that it has reserved refused it at the last question, and nothing has
-    /// changed since.
+    /// Whether its predicate refused the node that it has reserved at the last question, and there
+    /// was no change since.
     pub fn is_refused_at_reserved(&self) -> bool {
         self.refusals().is_some_and(|refusals| refusals.refused_at_reserved)
     }
 
-    /// Notes that the node that it has reserved refused it.
+    /// Records that its predicate refused the node that it has reserved.
     pub fn refuse_at_reserved(&mut self) {
         self.refusals_mut().refused_at_reserved = true;
     }
 
-    /// Whether the node that it was to reserve refused the reservation, and nothing has changed
-    /// since.
+    /// Whether the RM refused its reservation of a node, and there was no change since.
     pub fn may_not_reserve(&self) -> bool {
         self.refusals().is_some_and(|refusals| refusals.may_not_reserve)
     }
 
-    /// Notes that the node that it was to reserve refused the reservation.
+    /// Records that the RM refused its reservation of a node.
     pub fn forbid_to_reserve(&mut self) {
         self.refusals_mut().may_not_reserve = true;
     }
 
-    /// Takes the open question whether it may reserve a node, if there is one.
+    /// Removes and returns the open question whether it may reserve a node, if there is one.
     pub fn take_claim(&mut self) -> Option<u64> {
         self.noted_refusals()?.claim.take()
     }
 
-    /// No node was found for it.
+    /// Records that no node was found for it.
     pub fn found_no_node(&mut self) {
         self.begin_anew();
         self.attempted = true;
     }
 
-    /// Every node that was asked has refused it, for these reasons.
+    /// Records that predicates refused every node that was asked about, for these reasons.
     pub fn refused_by_all(&mut self, reasons: BTreeMap<String, u32>) {
         self.attempted = true;
         if !reasons.is_empty() || self.refusals().is_some() {
@@ -330,7 +334,7 @@ impl Ask {
         }
     }
 
-    /// Adds the reasons of predicates, each with a number of nodes, to those of its present search.
+    /// Adds reasons of predicates to those of its present search, each with a number of nodes.
     pub fn note_reasons(&mut self, reasons: Vec<(String, u32)>) {
         let noted = &mut self.refusals_mut().reasons;
         for (reason, nodes) in reasons {
@@ -341,7 +345,7 @@ impl Ask {
         }
     }
 
-    /// What it waits for, as part of `waits`, also because it may come to use a node that another has
+    /// Returns `waits`, extended by the case that the ask may use a node which another ask has
     /// reserved. An ask that requires its node uses no other.
     pub fn or_to_borrow(&self, waits: WaitSet, leaf: u32, queues: &QueueTable) -> WaitSet {
         if self.required_node.is_some() {
@@ -350,27 +354,27 @@ impl Ask {
         waits.or_to_borrow(self.priority, leaf, queues)
     }
 
-    /// What it waits for after every node with room refused it up to this epoch, or the one that it
-    /// requires.
+    /// Returns the bound of the ask after predicates refused every node with room up to this epoch,
+    /// or the node that it requires.
     pub fn waits_refused(&self, at: Epoch, leaf: u32, queues: &QueueTable) -> WaitSet {
         let parked = Box::new(refused(&self.spec, at));
         self.or_to_borrow(WaitSet::Parked(parked), leaf, queues)
     }
 
-    /// Notes that every node with capacity has refused it, or the one it names.
+    /// Records that predicates refused every node with capacity, or the node that it requires.
     pub fn rest(&mut self) {
         let refusals = self.refusals_mut();
         (refusals.trying, refusals.rests) = (None, true);
     }
 
-    /// Whether no answer of a predicate about it still counts.
+    /// Whether no refusal of a predicate counts any more.
     pub fn is_fresh(&self) -> bool {
         self.refusals().is_none_or(|refusals| {
             refusals.trying.is_none() && !refusals.rests && !refusals.refused_at_reserved
         })
     }
 
-    /// Forgets the refusals of predicates.
+    /// Drops the refusals of predicates, and the refusal of a reservation.
     pub fn refresh(&mut self) {
         if let Some(refusals) = self.noted_refusals() {
             (refusals.trying, refusals.rests) = (None, false);
@@ -387,26 +391,26 @@ impl Ask {
         }
     }
 
-    /// Whether nothing of it is allocated, waits for an answer, or is outstanding.
+    /// Whether it has no outstanding instance, no placement that waits, and no live allocation.
     pub fn is_over(&self) -> bool {
         self.outstanding == 0 && self.live.is_empty() && self.search.unsettled.is_empty()
     }
 
-    /// Returns the number of allocations still to come: outstanding, or waiting for their
-    /// predicate.
+    /// Returns the number of its allocations that are still to be made: outstanding, or waiting for
+    /// their predicate.
     pub fn still_to_come(&self) -> i64 {
         let unsettled = i64::try_from(self.search.unsettled.len()).unwrap_or(i64::MAX);
         i64::from(self.outstanding).saturating_add(unsettled)
     }
 
     /// Lets it join the class of its shape again, unless it may not use nodes that the others may,
-    /// has one reserved, or could not be started.
+    /// has a reserved node, or has failed starts.
     pub(super) fn join_others(&mut self) {
         let is_excluded = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
         self.is_single = is_excluded || self.is_reserved() || self.starts().is_some();
     }
 
-    /// The outstanding amount.
+    /// Returns the outstanding amount.
     pub(super) fn pending(&self) -> Sum {
         Sum::times(&self.spec.resources, i64::from(self.outstanding))
     }
@@ -415,19 +419,19 @@ impl Ask {
         Shape::of(&self.spec, if self.is_single { self.sequence } else { 0 })
     }
 
-    /// Whether it was tried, and lacks perhaps only machines.
+    /// Whether it was tried, and may lack only machines.
     pub(super) fn lacks_machines(&self) -> bool {
         self.attempted && !self.unanswered
     }
 
-    /// Forgets the reasons why it was not placed so far.
+    /// Drops the reasons why it was not placed.
     pub(super) fn forget_failures(&mut self) {
         if let Some(refusals) = self.noted_refusals() {
             refusals.failures = None;
         }
     }
 
-    /// Forgets refusals and growths that passed it by, for its next allocation.
+    /// Drops refusals and growths that passed it by, for its next allocation.
     pub(super) fn forget_refusals(&mut self) {
         self.begin_anew();
         if let Some(search) = self.search.find_mut() {

@@ -3,8 +3,8 @@
 //!
 //! A pass tries asks in their order, and a class is tried once for all of its members. So the
 //! number of members that count as tried depends on where the pass ended. Without back-off the pass
-//! covers every member of every class; with back-off it covers those up to the ask that was one too
-//! many. Each ask counts as one, however many allocations of it are outstanding.
+//! covers every member of every class; with back-off it covers members up to the ask at which it
+//! ended. Each ask counts as one, however many allocations of it are outstanding.
 
 use rustc_hash::FxHashMap;
 
@@ -16,10 +16,10 @@ use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::Resources;
 use crate::waiting::{View, WaitSet};
 
-/// Requests of equal shape that were tried and are pending.
+/// Requests of one class that were tried and are pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// The class that the requests are of.
+    /// The class of the requests.
     pub class: ClassId,
     /// The amount of each allocation.
     pub resources: Resources,
@@ -27,35 +27,36 @@ pub struct Waiting {
     pub count: u64,
 }
 
-/// The asks that make one bundle, group by group, each with its number of instances.
+/// The asks of one bundle, by group, each with its number of instances.
 pub type Bundled = Vec<Vec<(AskSlot, u32)>>;
 
-/// The first requests of a class for which a scale-up signal is to be sent, unless one was sent
-/// before: a part at a time, so that other work may be done in between.
+/// The first requests of a class, for each of which a scale-up signal is to be sent unless one was
+/// sent before. They are processed in parts, so that other work may be done in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToSignal {
     class: ClassId,
-    /// The amount of each allocation: by then the class may be gone, and its number given to
-    /// another.
+    /// The amount of each allocation. Between two parts the class may be removed, and its number
+    /// used for another class; then the amount differs.
     resources: Resources,
-    /// The number of allocations behind `behind`.
+    /// The number of allocations after `behind` that are left.
     count: u64,
     behind: Option<AskKey>,
 }
 
 impl ToSignal {
-    /// The first requests of a class with this many outstanding allocations of this size.
+    /// Returns the first requests of a class, with this number of outstanding allocations of this
+    /// amount.
     pub fn first(class: ClassId, resources: Resources, count: u64) -> Self {
         Self { class, resources, count, behind: None }
     }
 
-    /// Whether nothing of it is left.
+    /// Whether all parts are processed.
     pub fn is_over(&self) -> bool {
         self.count == 0
     }
 }
 
-/// The result of one part.
+/// The result of processing one part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signalled {
     /// The requests for which a signal is to be sent.
@@ -66,13 +67,13 @@ pub struct Signalled {
 }
 
 impl Asks {
-    /// Returns the ask at which a pass ends that comes to `next` now, or has tried everything: the
-    /// one with which `limit` asks before `next` have found no node, if another one is pending
+    /// Returns the ask at which a pass ends that has reached `next`, or has tried all asks. That is
+    /// the ask with which `limit` asks before `next` have found no node, if another one is pending
     /// after it. `limit` is above 0.
     ///
-    /// Asks before `next` that fit the headroom were tried, now or before, and had no node; not
-    /// counted are those that need a node of their own, that `waits_otherwise`, or that could not
-    /// be started and back off.
+    /// The counted asks before `next` fit the headroom, were tried in this pass or before, and had
+    /// no node. Asks are not counted if they require a node, if they `waits_otherwise`, or if they
+    /// could not be started and back off.
     pub fn last_of_pass(
         &self,
         limit: u64,
@@ -101,7 +102,7 @@ impl Asks {
         if classes.iter().map(|class| class.members.len()).sum::<usize>() < limit {
             return None;
         }
-        // Members of one class may come before and after those of another.
+        // Members of one class may come before and after members of another.
         let firsts =
             classes.iter().flat_map(|class| class.keys().take(limit).take_while(is_before));
         let mut firsts: Vec<AskKey> = firsts.collect();
@@ -118,8 +119,8 @@ impl Asks {
 
     /// Returns the pending asks that were tried, class by class in order. In a class that was tried
     /// without result all members count, since the first was tried for all; if the last pass ended
-    /// at `reached`, only those up to there. In a class that is due, only members that were tried
-    /// before count.
+    /// at `reached`, only those up to it count. In a class that is due, only members that were
+    /// tried before count.
     pub fn tried(&self, reached: Option<AskKey>) -> Vec<Waiting> {
         let mut tried = Vec::new();
         for (_, id, waits) in self.order.iter() {
@@ -141,8 +142,8 @@ impl Asks {
     }
 
     /// Returns the asks of a bundle that were tried together and are pending, class by class. Empty
-    /// if one of them was not tried with the others: then the bundle is another one, which is still
-    /// to be tried.
+    /// if one of them was not tried with the others: then the bundle has changed, and is still to
+    /// be tried.
     pub fn tried_together(&self, bundled: &Bundled) -> Vec<Waiting> {
         let mut tried: Vec<Waiting> = Vec::new();
         let mut places = FxHashMap::default();
@@ -159,9 +160,9 @@ impl Asks {
         tried
     }
 
-    /// Returns the members of a class, behind an ask if one is given, that have its first `count`
-    /// tried allocations outstanding, each with its number. `reached` as in [`Self::tried`]. Empty
-    /// for a class that no longer exists.
+    /// Returns the members of a class, after an ask if one is given, that have its first `count`
+    /// tried outstanding allocations, each with its number of these. `reached` as in
+    /// [`Self::tried`]. Empty for a class that no longer exists.
     pub fn tried_after(
         &self,
         class: ClassId,
@@ -180,8 +181,8 @@ impl Asks {
     }
 
     /// Marks requests for which a signal is to be sent: once in the life of a request, and never
-    /// for one that may use only one node. At most `most` requests are examined, signalled or not;
-    /// the rest stays in `to_signal`.
+    /// for one that requires a node. Examines at most `most` requests, whether a signal was sent
+    /// for them or not; the others stay in `to_signal`.
     pub fn signal(
         &mut self,
         to_signal: &mut ToSignal,
@@ -226,7 +227,7 @@ impl Asks {
         signalled
     }
 
-    /// Whether an outstanding request that may use any node has no scale-up signal yet.
+    /// Whether an outstanding request that does not require a node has no scale-up signal yet.
     pub fn any_unsignalled(&self) -> bool {
         self.n_unsignalled > 0
     }

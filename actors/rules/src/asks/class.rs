@@ -8,37 +8,37 @@ use crate::specs::ask::Shape;
 use crate::values::ids::AskSlot;
 use crate::waiting::obstacle::Obstacle;
 
-/// Asks of one shape, tried as one.
+/// A class: asks of one shape, which are tried as one.
 #[derive(Debug)]
 pub(super) struct Class {
     pub(super) shape: Shape,
     pub(super) members: BTreeMap<(i64, u64), AskSlot>,
     pub(super) key: AskKey,
-    /// Allocations outstanding over all members.
+    /// The number of outstanding allocations of all members.
     pub(super) outstanding: u64,
     /// The number of members for which no scale-up signal was sent yet.
     pub(super) unsignalled: usize,
-    /// The reasons why its members were not placed so far; `None` if none was tried without result.
+    /// The reasons why its members were not placed; `None` if none was tried without result.
     pub(super) failures: Option<Box<FailureLog>>,
-    /// The obstacle of the last try, and since when it has been the same, ns since the epoch. Noted
-    /// for explanations; `None` once a member was placed.
+    /// The obstacle of the last try, and the time since when it is the same, ns since the epoch.
+    /// Recorded for explanations; `None` once a member was placed.
     pub(super) noted: Option<(Obstacle, i64)>,
 }
 
 impl Class {
-    /// The keys of its members, in their order.
+    /// Returns the keys of its members, in their order.
     pub(super) fn keys(&self) -> impl Iterator<Item = AskKey> {
         let priority = self.shape.priority();
         let key = move |(created, arrival): &(i64, u64)| AskKey::new(priority, *created, *arrival);
         self.members.keys().map(key)
     }
 
-    /// The members with their keys, in order.
+    /// Returns the members with their keys, in order.
     pub(super) fn in_order(&self) -> impl Iterator<Item = (AskKey, AskSlot)> {
         self.keys().zip(self.members.values().copied())
     }
 
-    /// The members after an ask that need not be one of them, in order.
+    /// Returns the members after an ask, which need not be a member, in order.
     pub(super) fn after(
         &self,
         after: Option<&AskKey>,
@@ -46,7 +46,7 @@ impl Class {
         use std::ops::Bound::{Excluded, Unbounded};
         let priority = self.shape.priority();
         let from = match after {
-            // Every member comes before that one.
+            // Every member comes before that ask.
             Some(after) if after.priority() < priority => None,
             Some(after) if after.priority() == priority => Some(Excluded(after.age())),
             _ => Some(Unbounded),
@@ -57,12 +57,12 @@ impl Class {
         })
     }
 
-    /// The first member after an ask that need not be one of them.
+    /// Returns the first member after an ask, which need not be a member.
     pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
         self.after(after).next()
     }
 
-    /// The key of its last member.
+    /// Returns the key of its last member.
     pub(super) fn last_key(&self) -> AskKey {
         self.members.last_key_value().map_or(self.key, |((created, arrival), _)| {
             AskKey::new(self.shape.priority(), *created, *arrival)

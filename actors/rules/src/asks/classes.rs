@@ -1,7 +1,7 @@
 //! Classes: asks that are tried as one, and the position of each class in the order.
 //!
 //! A class has the position of its first member. Its other members are not in the order at all, so
-//! that a search cannot be slowed by the number of equal asks.
+//! that the number of equal asks does not slow a search down.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Asks {
         *self.class(class).members.values().next().expect("a class has at least one member")
     }
 
-    /// Puts an ask with something outstanding into its class, at the end of the order if it is new.
+    /// Adds an ask with outstanding instances to its class, which is created if there is none.
     pub(super) fn join_class(&mut self, slot: AskSlot) -> Option<ClassId> {
         let ask = self.ask(slot);
         if ask.outstanding == 0 {
@@ -84,7 +84,7 @@ impl Asks {
         Some(class)
     }
 
-    /// Returns the class of this shape; that of the ask before is checked first.
+    /// Returns the class of this shape; tests the class that an ask joined last first.
     fn class_with(&self, shape: &Shape) -> Option<ClassId> {
         let is_alike =
             |class: &ClassId| self.classes.find(*class).is_some_and(|class| class.shape == *shape);
@@ -92,7 +92,7 @@ impl Asks {
         last.or_else(|| self.by_shape.get(shape).copied())
     }
 
-    /// Takes an ask out of its class and its outstanding amount out of pending.
+    /// Removes an ask from its class, and its outstanding amount from pending.
     pub(super) fn leave_class(&mut self, slot: AskSlot) {
         let ask = self.ask(slot);
         if ask.class.is_some() {
@@ -126,7 +126,7 @@ impl Asks {
                 let old = std::mem::replace(&mut entry.key, key);
                 let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
                 if was_tried && matches!(waits, Some(WaitSet::Parked(_))) {
-                    // The first member was tried for all of them.
+                    // The former first member was tried for all of them.
                     let first = self.first_member(class);
                     self.ask_mut(first).attempted = true;
                 }

@@ -3,8 +3,9 @@
 //!
 //! # Why a back-off
 //! A resource manager that cannot start an allocation gives it back, and the request is pending
-//! again. A request that is tried again at once comes first again, and no other that needs the same
-//! capacity ever runs. So the request waits, twice as long each time, and others have the capacity.
+//! again. If the request were tried again at once, it would come first again, and no other that
+//! needs the same capacity would ever run. So the request waits, twice as long each time, and
+//! others get the capacity.
 //!
 //! # When a start has succeeded
 //! The interface has no message that an allocation runs. An allocation counts as started when the
@@ -36,10 +37,10 @@ use std::time::Duration;
 use crate::values::instant::rfc3339;
 use crate::values::text::beginning;
 
-/// Most nodes that are remembered of one request: those of its last failed starts.
+/// The most nodes that are remembered for one request: those of its last failed starts.
 pub const NODES_REMEMBERED: usize = 8;
 
-/// Most bytes that are kept of the resource manager's reason.
+/// The most bytes that are kept of the resource manager's reason.
 pub const REASON_BYTES: usize = 256;
 
 /// The shortest back-off, whatever is configured: a request that is tried again at once would leave
@@ -49,9 +50,9 @@ const LEAST: Duration = Duration::from_millis(1);
 /// The back-off of a request whose start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartRetry {
-    /// The back-off after the first failure. Doubled with each further one.
+    /// The back-off after the first failure. It doubles with each further one.
     pub first: Duration,
-    /// The longest back-off. An allocation that lived for this long has started.
+    /// The longest back-off. An allocation that has existed for this long counts as started.
     pub longest: Duration,
 }
 
@@ -76,7 +77,8 @@ impl StartRetry {
         first.saturating_mul(1 << doublings).min(self.longest.max(first))
     }
 
-    /// Whether an allocation that was made at one time and still exists at another has started.
+    /// Whether an allocation that was made at `made_ns` and still exists at `now_ns` counts as
+    /// started.
     pub fn has_started(&self, made_ns: i64, now_ns: i64) -> bool {
         let longest = i64::try_from(self.longest.max(LEAST).as_nanos()).unwrap_or(i64::MAX);
         now_ns.saturating_sub(made_ns) >= longest
@@ -86,22 +88,22 @@ impl StartRetry {
 /// A start that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedStart {
-    /// The node.
+    /// The node of the allocation.
     pub node: Option<Arc<str>>,
     /// The resource manager's reason; may be empty.
     pub reason: Arc<str>,
-    /// The time when it gave the allocation back, ns since the epoch.
+    /// The time at which the resource manager gave the allocation back, ns since the epoch.
     pub at_ns: i64,
 }
 
 impl FailedStart {
-    /// A failed start with the beginning of the resource manager's reason.
+    /// Builds a failed start with the beginning of the resource manager's reason.
     pub fn new(node: Option<Arc<str>>, reason: &str, at_ns: i64) -> Self {
         Self { node, reason: Arc::from(beginning(reason, REASON_BYTES)), at_ns }
     }
 }
 
-/// The starts of one request, or of a gang as a whole, that have failed since one succeeded.
+/// The failed starts of one request, or of a gang as a whole, since the last successful start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailedStarts {
     times: u32,
@@ -111,13 +113,13 @@ pub struct FailedStarts {
     in_a_row: u32,
     /// The end of the back-off, ns since the epoch; `None`: it has ended.
     until_ns: Option<i64>,
-    /// The nodes of the last failures, the latest last, each once.
+    /// The nodes of the last failures, each once, the latest last.
     nodes: Vec<Arc<str>>,
 }
 
 impl FailedStarts {
-    /// Notes a failure. Returns the end of the back-off that begins with it, ns since the epoch.
-    /// While one is under way none begins: allocations that failed one after another were made
+    /// Records a failure. Returns the end of the back-off that begins with it, ns since the epoch.
+    /// While a back-off is under way none begins: allocations that fail one after another were made
     /// together.
     pub fn note(&mut self, failed: FailedStart, retry: &StartRetry) -> Option<i64> {
         let FailedStart { node, reason, at_ns } = failed;
@@ -146,7 +148,7 @@ impl FailedStarts {
         self.nodes.push(node);
     }
 
-    /// Ends the back-off that lasts until this time. Returns whether that is the current one.
+    /// Ends the back-off that lasts until `until_ns`. Returns whether that is the current one.
     pub fn end_backoff(&mut self, until_ns: i64) -> bool {
         let is_it = self.until_ns == Some(until_ns);
         if is_it {
@@ -155,13 +157,13 @@ impl FailedStarts {
         is_it
     }
 
-    /// Notes that the request belongs to a gang that backs off as a whole: only its nodes are
+    /// Records that the request belongs to a gang that backs off as a whole: only the nodes are
     /// remembered.
     pub fn leave_to_gang(&mut self) {
         *self = Self { nodes: std::mem::take(&mut self.nodes), ..Self::default() };
     }
 
-    /// A copy for events and explanations.
+    /// Returns a copy for events and explanations.
     pub fn summary(&self) -> NotStarted {
         let Self { times, since_ns, reason, until_ns, .. } = self;
         let (times, since_ns, until_ns) = (*times, *since_ns, *until_ns);
@@ -203,12 +205,12 @@ pub struct NotStarted {
     pub since_ns: i64,
     /// The resource manager's last reason; `None` if it gave none.
     pub reason: Option<Arc<str>>,
-    /// The time of the next try, ns since the epoch; `None`: in its turn.
+    /// The time of the next try, ns since the epoch; `None`: it is tried in its turn.
     pub until_ns: Option<i64>,
 }
 
 impl NotStarted {
-    /// Words the number of failures and the RM's reason; without times.
+    /// Words the number of failures and the RM's reason, without times.
     pub fn in_short(&self) -> String {
         let times = match self.times {
             1 => String::new(),

@@ -1,33 +1,33 @@
-//! The reasons why an ask was not placed: each once, with the time when it was found last and its
-//! count. They are shown to people beside the ask.
+//! The reasons why an ask was not placed: each once, with its count and the time when it was found
+//! last. They are shown to people with the ask.
 //!
 //! # Where the log is kept
 //! Asks of one shape are tried as one, so their class has the log: a hundred thousand asks that
-//! wait for quota cost one. It moves with an ask that leaves its class for one of its own, and with
-//! the last that leaves. An ask that was never tried without result costs nothing.
+//! wait for quota need one log. An ask that gets a class of its own takes the log along, and so
+//! does the last ask of a class. An ask that was never tried without result has no log.
 //!
 //! # Invariants
-//! * A log has at most [`TEXTS_MAX`] reasons, since predicates name them; one more replaces the one
-//!   that was found the longest ago. Of each text at most [`TEXT_BYTES`] are kept.
+//! * A log has at most [`TEXTS_MAX`] reasons, since predicates word them; a further reason replaces
+//!   the one that was found the longest ago. Of each text at most [`TEXT_BYTES`] are kept.
 //! * Reasons are in the order in which they were found last.
 
 use std::borrow::Cow;
 
 use crate::values::text::beginning;
 
-/// Most reasons of one log.
+/// The most reasons of one log.
 pub const TEXTS_MAX: usize = 16;
 
-/// Most bytes of a reason.
+/// The most bytes of a reason.
 pub const TEXT_BYTES: usize = 256;
 
-/// The ask exceeds what its user and group have left.
+/// The amount of the ask exceeds the headroom of its user or group.
 pub const OVER_USER_QUOTA: &str = "Not enough user quota";
 
-/// The ask exceeds what its queues have left.
+/// The amount of the ask exceeds the headroom of its queues.
 pub const OVER_QUOTA: &str = "Not enough queue quota";
 
-/// A reason for which an ask was not placed.
+/// A reason why an ask was not placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The reason.
@@ -38,23 +38,23 @@ pub struct Failure {
     pub count: u32,
 }
 
-/// The reasons for which an ask, or any of its class, was not placed.
+/// The reasons why an ask, or any ask of its class, was not placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureLog(Vec<Failure>);
 
 impl FailureLog {
-    /// The reasons, in the order in which they were found last.
+    /// Returns the reasons, in the order in which they were found last.
     pub fn iter(&self) -> impl Iterator<Item = &Failure> {
         self.0.iter()
     }
 
-    /// Notes that a reason was found this many times now.
+    /// Records that a reason was found this many times now.
     pub fn note(&mut self, text: &str, times: u32, now_ns: i64) {
         let text = beginning(text, TEXT_BYTES);
         self.found(text, times, now_ns, || Cow::Owned(text.to_owned()));
     }
 
-    /// Notes a reason once, for a text that the program contains.
+    /// Records a reason once, whose text is a constant of the program.
     pub fn note_fixed(&mut self, text: &'static str, now_ns: i64) {
         self.found(text, 1, now_ns, || Cow::Borrowed(text));
     }

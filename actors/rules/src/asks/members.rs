@@ -1,4 +1,4 @@
-//! Asks of real members of task groups, as far as they do not back off.
+//! Asks of real members of task groups, without those that back off.
 
 use super::class::Class;
 use super::table::Asks;
@@ -7,8 +7,8 @@ use crate::values::ids::{AskSlot, ClassId};
 use crate::waiting::View;
 
 impl Asks {
-    /// Returns the first class of these task groups that may use an offer, among the members with
-    /// the highest pending priority.
+    /// Returns the first class of these task groups that may use an offer. Only members with the
+    /// highest pending priority are tried.
     pub fn first_of(&self, groups: &[TaskGroup], view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let may = |id: &ClassId| {
             let class = self.order.get(&self.class(*id).key);
@@ -19,8 +19,7 @@ impl Asks {
         Some((first, self.first_member(first)))
     }
 
-    /// Whether members of these task groups are among those that are tried with the highest pending
-    /// priority.
+    /// Whether members of these task groups have the highest pending priority and do not back off.
     pub fn any_in_priority(&self, groups: &[TaskGroup]) -> bool {
         self.first_in_priority(groups).next().is_some()
     }
@@ -33,7 +32,7 @@ impl Asks {
         })
     }
 
-    /// Returns the classes of real members of the given groups, as far as they do not back off.
+    /// Returns the classes of real members of the given groups, without those that back off.
     pub(super) fn tried_classes(
         &self,
         is_meant: impl Fn(&TaskGroup) -> bool,

@@ -4,16 +4,16 @@
 //! Asks of the same shape are one class: what quota, limits or capacity on nodes mean for one
 //! member holds for all, so a class is tried once, whether it has one member or a hundred thousand.
 //! A class has the position of its first member (priority, creation time, arrival) and moves when
-//! that one leaves. A predicate's refusal concerns one ask alone: that ask is *singled out* into a
-//! class of its own. So is one that has a node [reserved](Asks::reserve).
+//! that member is removed. The refusal of a predicate concerns only one ask: that ask is *singled
+//! out* into a class of its own. So is an ask that has a node [reserved](Asks::reserve).
 //!
 //! # Invariants
 //! * [`Asks::pending`] is the sum of resource × outstanding over all asks, without zero entries.
-//! * Every ask with something outstanding is in exactly one class, every other in none; a class has
-//!   at least one member.
+//! * Every ask with outstanding instances is in exactly one class, every other ask in none; a class
+//!   has at least one member.
 //! * The classes' order equals the order of their first members.
-//! * An instance is outstanding, or waits for its predicate or for the placeholder whose place it
-//!   takes, or is allocated: an ask stays as long as any of its instances is one of these.
+//! * Each instance is outstanding, waits (for its predicate, or for the placeholder that it
+//!   replaces), or is allocated. An ask is kept as long as any of its instances is one of these.
 
 mod ask;
 mod attempts;

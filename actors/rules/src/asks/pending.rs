@@ -1,4 +1,4 @@
-//! Pending asks, class by class, as they are explained to people.
+//! Pending asks, class by class, as explanations show them.
 
 use std::sync::Arc;
 
@@ -10,28 +10,29 @@ use crate::values::ids::{AskSlot, ClassId};
 use crate::waiting::WaitSet;
 use crate::waiting::obstacle::Obstacle;
 
-/// A class of asks with something outstanding.
+/// A class of asks with outstanding instances.
 #[derive(Debug)]
 pub struct PendingClass<'a> {
     /// The number of classes before it.
     pub position: usize,
     /// The shape of its members.
     pub shape: &'a Shape,
-    /// The member that is tried for all.
+    /// The member that is tried for all members.
     pub first: &'a Ask,
     /// The keys of its first members, in order.
     pub keys: Vec<Arc<str>>,
-    /// Allocations outstanding over all members.
+    /// The number of outstanding allocations of all members.
     pub count: u64,
     /// The bound of the class.
     pub waits: &'a WaitSet,
-    /// The obstacle for which it was parked, and since when, ns since the epoch.
+    /// The obstacle for which it was parked, and the time since when it is the same, ns since the
+    /// epoch.
     pub noted: Option<(Obstacle, i64)>,
 }
 
 impl Asks {
-    /// Notes the obstacle for which the class of an ask was parked just now. If it was the same
-    /// before, and nothing was placed in between, the earlier time counts.
+    /// Records the obstacle for which the class of an ask was just parked. If the obstacle was the
+    /// same before, and no member was placed since, the earlier time is kept.
     pub fn note_parked(&mut self, slot: AskSlot, obstacle: Obstacle, now_ns: i64) {
         let Some(class) = self.ask(slot).class else { return };
         let noted = &mut self.classes[class].noted;
@@ -60,8 +61,7 @@ impl Asks {
         self.classes.values().filter(of_group).map(|class| class.outstanding).sum()
     }
 
-    /// Returns the classes in order, from the one behind the first `offset` on, each with at most
-    /// `keys` keys.
+    /// Returns the classes in order, without the first `offset`, each with at most `keys` keys.
     pub fn pending_classes(
         &self,
         offset: usize,
@@ -72,7 +72,7 @@ impl Asks {
     }
 
     /// Returns the class of an ask, with at most `keys` keys, of which the ask's own is the first;
-    /// `None` if nothing of it is outstanding.
+    /// `None` if it has no outstanding instances.
     pub fn pending_class_of(&self, slot: AskSlot, keys: usize) -> Option<PendingClass<'_>> {
         let id = self.ask(slot).class?;
         let class = self.class(id);

@@ -1,6 +1,7 @@
 //! The preemption attempts of an ask or a gang, and the reasons why it does not preempt.
 //!
-//! Whether it may try is decided elsewhere; this file keeps the result, and words it for people.
+//! Whether an ask may try is decided elsewhere; this module keeps the result, and words it for
+//! people.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::instant::after;
 
-/// The least time between two preemption attempts of one ask, or of those like it.
+/// The least time between two preemption attempts of one ask, or of asks like it.
 pub const TRY_AGAIN: Duration = Duration::from_secs(15);
 
 /// A try without result.
@@ -18,43 +19,46 @@ pub const TRY_AGAIN: Duration = Duration::from_secs(15);
 pub struct LastTry {
     /// The time of the try, ns since the epoch.
     pub at_ns: i64,
-    /// Something has changed since that could matter: usage, a queue, a node, or a bound ended.
+    /// Whether a change since may matter: of usage, a queue or a node, or the end of a bound.
     pub has_changed_since: bool,
 }
 
 /// The preemption attempts of an ask or a gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
-    /// The time of the last try, ns since the epoch, and the count of changes by then
-    /// ([`Books::changes`](crate::books::Books::changes)); `None` if that was no try without
-    /// result.
+    /// The time of the last try, ns since the epoch, and the count of changes at that time
+    /// ([`Books::changes`](crate::books::Books::changes)); `None` if the last try is not counted as
+    /// one without result.
     pub last: Option<(i64, u64)>,
     /// The reason why the last try was without result.
     pub why: Option<NoPreemption>,
-    /// The time when the first bound ends that protected an allocation, ns since the epoch.
+    /// The time at which the first of the bounds ends that protected an allocation, ns since the
+    /// epoch.
     pub bound_ends_ns: Option<i64>,
-    /// The ask waits until preemptors with nominations are placed: there may be nodes for it then.
+    /// Whether the ask waits until preemptors with nominations are placed: there may be nodes for
+    /// it then.
     pub waits_for_nominations: bool,
 }
 
-/// What follows when nothing leaves the node that an ask requires.
+/// The consequence if no victim can be evicted from the node that an ask requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotCleared {
-    /// When the ask is tried again though nothing may have changed on its node, ns since the epoch.
-    /// `None` if it waits for a change there.
+    /// The time at which the ask is tried again even without a change on its node, ns since the
+    /// epoch. `None` if it waits for a change there.
     pub again_ns: Option<i64>,
-    /// An event is to be made of it: there was none a moment ago, and the cause is on the node.
+    /// Whether an event is to be recorded: the cause is on the node, and there was no event
+    /// recently.
     pub is_event: bool,
 }
 
 impl Tries {
-    /// Begins a try; `changes` is the number of changes so far.
+    /// Begins a try; `changes` is the present count of changes.
     pub fn begin(&mut self, changes: u64, now_ns: i64) {
         *self = Self { last: Some((now_ns, changes)), ..Self::default() };
     }
 
-    /// Notes a try without result. `changes` counts those by then; `any_nominated`: preemptors have
-    /// nominations. Returns whether it waits for those to be placed.
+    /// Records a try without result. `changes` is the present count of changes; `any_nominated` is
+    /// whether preemptors have nominations. Returns whether the ask waits until those are placed.
     pub fn found_nothing(
         &mut self,
         why: NoPreemption,
@@ -68,9 +72,10 @@ impl Tries {
         waits
     }
 
-    /// Notes that nothing leaves the node that the ask requires. What is not of the node, such as a
-    /// quota, lets it try again after [`TRY_AGAIN`]; otherwise it waits for its node to change, or for
-    /// the first bound to end that protects a victim there.
+    /// Records that no victim can be evicted from the node that the ask requires. If the cause is
+    /// not on the node, such as a quota, the ask tries again after [`TRY_AGAIN`]. Otherwise it
+    /// waits for a change of its node, or for the end of the first bound that protects a victim
+    /// there.
     pub fn not_cleared(
         &mut self,
         why: NoPreemption,
@@ -92,8 +97,8 @@ impl Tries {
         NotCleared { again_ns: bound_ends_ns, is_event }
     }
 
-    /// Returns the last try without result; `changes` is the present count of changes. An RM that
-    /// refused may answer otherwise at any time.
+    /// Returns the last try without result; `changes` is the present count of changes. If the RM
+    /// refused, it may answer differently at any time.
     pub fn last(&self, changes: u64, now_ns: i64) -> Option<LastTry> {
         let (at_ns, _) = self.last?;
         let was_refused = matches!(self.why, Some(NoPreemption::Refused | NoPreemption::Short));
@@ -101,14 +106,14 @@ impl Tries {
         Some(LastTry { at_ns, has_changed_since })
     }
 
-    /// Whether the reason of the last try without result may have passed.
+    /// Whether the reason of the last try without result may be out of date.
     fn has_passed(&self, changes: u64, now_ns: i64) -> bool {
         let bound_ended = self.bound_ends_ns.is_some_and(|end| end <= now_ns);
         bound_ended || self.last.is_some_and(|(_, by_then)| by_then != changes)
     }
 
-    /// Words why the last try was without result, for people: in the past tense if that may have
-    /// changed.
+    /// Words why the last try was without result, for people; in the past tense if the reason may
+    /// be out of date.
     ///
     /// ```
     /// use monoceros_rules::asks::preemption::{NoPreemption, Tries};
@@ -138,60 +143,61 @@ pub enum NoPreemption {
     SwitchedOff,
     /// The policy of the ask forbids it.
     MayNotPreempt,
-    /// Victims leave for it already.
+    /// Victims are already being evicted for it.
     HasPreempted,
-    /// The ask requires a node, and frees capacity there in another way.
+    /// The ask requires a node, for which victims are searched in another way.
     RequiresNode,
     /// A start of it failed, and none has succeeded since.
     StartFailed,
-    /// The ask is too young: not before that time, ns since the epoch.
+    /// The ask is too young.
     TooYoung {
-        /// The time from which it may try.
+        /// The time from which it may try, ns since the epoch.
         until_ns: i64,
     },
-    /// A search was without result a moment ago: not before that time, ns since the epoch.
+    /// A recent search was without result.
     TriedLately {
-        /// The time from which it may try again.
+        /// The time from which it may try again, ns since the epoch.
         until_ns: i64,
     },
-    /// A search was without result, and nothing has changed since.
+    /// A search was without result, and there was no change since.
     NothingChanged,
-    /// The limits of its user or group leave too little beside the nominations of others.
+    /// The limits of its user or group leave too little, the nominations of others subtracted.
     OverLimits,
-    /// A queue on its path leaves too little beside the nominations of others.
+    /// A queue on its path leaves too little, the nominations of others subtracted.
     OverMaximum,
-    /// Orphaned victims leave already, and what they hold is enough.
+    /// Orphaned victims are already ending, and their amount is enough.
     RoomIsComing,
-    /// The ask would not fit on its required node, whatever were evicted there.
+    /// The ask would not fit on its required node, whatever is evicted there.
     NotOnItsNode,
-    /// The application does not run yet, and the most applications run.
+    /// The application does not run yet, and the maximum of running applications is reached.
     MayNotStart,
-    /// The ask waits until a preemptor is placed that evicted allocations of its application.
+    /// The ask waits for a preemptor that evicted allocations of its application, until that is
+    /// placed.
     GivesWay,
     /// No queue on its path has a guarantee.
     NoGuarantee,
-    /// A queue on its path bars it, or is at its maximum, and all its usage is in the ask's own
-    /// leaf.
+    /// A queue on its path is a fence of preemption or at its maximum, and all its usage is in the
+    /// ask's own leaf.
     AtItsFence {
         /// The queue.
         queue: Arc<str>,
     },
-    /// The ask does not fit what is left of the guarantee.
+    /// The ask does not fit into the unused part of the guarantee.
     BeyondGuarantee,
     /// No allocation may be evicted.
     NoCandidates,
-    /// No node has enough that may be evicted.
+    /// No node has enough allocations that may be evicted.
     NoNode,
-    /// No node has enough, but some that would do are reserved by asks for which victims leave.
-    /// This is no try without result: it may try again as soon as one of these is placed.
+    /// No node has enough, but suitable ones are reserved by asks for which victims end. This does
+    /// not count as a try without result: it may try again as soon as one of these is placed.
     NodesAreNominated,
-    /// The RM refused every node that would do.
+    /// The RM refused every suitable node.
     Refused,
-    /// The RM let it have too little room.
+    /// The RM's answer has too few victims for the amount of the ask.
     Short,
     /// The ask fits without any victim.
     NotNeeded,
-    /// The application would get back what it lost to another a moment ago.
+    /// The application would get back what it recently lost to another application.
     Loop {
         /// The other application.
         with: Arc<str>,
@@ -203,13 +209,13 @@ pub enum NoPreemption {
 /// The part of a plan that is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stale {
-    /// A victim is gone, is leaving, or may not be evicted any more.
+    /// A victim has ended, is already ending, or may not be evicted any more.
     Victim,
-    /// A node is gone, closed, reserved by another, or does not suit any more.
+    /// The node was removed, closed or reserved by another ask, or is not suitable any more.
     Node,
     /// A queue would fall below its guarantee.
     Guarantee,
-    /// The freed amount would be too little now.
+    /// The freed amount would be too small now.
     Room,
     /// The ask fits without any victim.
     NotNeeded,

@@ -1,13 +1,14 @@
-//! Asks that have a node reserved. Each is a class of its own, and waits in a phase of its own.
+//! Asks that have a node reserved. Each is a class of its own, and is pending in a phase of its
+//! own.
 //!
 //! # Two conditions
-//! An ask with a reserved node is placed there as soon as it has capacity, or on any other node
-//! that has capacity first; the reserved nodes come before the others, for all asks of an
-//! application. So two facts are kept of each: whether its own node has changed since its last try
-//! there, and what it waits for otherwise (quota, or capacity elsewhere).
+//! An ask with a reserved node is placed on that node as soon as it has capacity, or on any other
+//! node that has capacity first. Reserved nodes are tried before other nodes, for all asks of an
+//! application. So two facts are kept for each: whether its own node has changed since it was last
+//! tried there, and what it waits for otherwise (quota, or capacity on another node).
 //!
 //! # Invariants
-//! * A reserved ask with something outstanding is the only member of its class, and its class has
+//! * A reserved ask with outstanding instances is the only member of its class, and its class has
 //!   an entry here, under its key. In the order of all classes that class waits for nothing.
 //! * No other class has an entry here.
 
@@ -27,8 +28,8 @@ impl Asks {
         self.n_reserved
     }
 
-    /// The number of them whose reservation is suspended: their node is open to all, since they
-    /// could not run.
+    /// The number of asks whose reservation is suspended: their node is open to all, since they
+    /// could not run there.
     pub fn suspended_len(&self) -> usize {
         self.n_suspended
     }
@@ -38,8 +39,8 @@ impl Asks {
         self.n_reserved > self.n_suspended
     }
 
-    /// Suspends the reservation of an ask: its node is open to all until it could run. Returns
-    /// whether it was not suspended before.
+    /// Suspends the reservation of an ask: its node is open to all until the ask can run there.
+    /// Returns whether it was not suspended before.
     pub fn suspend(&mut self, slot: AskSlot) -> bool {
         let is_new = self.ask(slot).is_reserved() && !self.ask(slot).search.is_suspended;
         if is_new {
@@ -49,7 +50,7 @@ impl Asks {
         is_new
     }
 
-    /// Resumes the reservation of an ask: its node is for it alone again.
+    /// Resumes the reservation of an ask: its node is reserved for it again.
     pub fn resume(&mut self, slot: AskSlot) {
         if let Some(search) = self.ask_mut(slot).search.find_mut()
             && std::mem::take(&mut search.is_suspended)
@@ -58,7 +59,7 @@ impl Asks {
         }
     }
 
-    /// The bound over all classes whose ask has a node reserved.
+    /// Returns the bound over all classes whose ask has a node reserved.
     pub fn reserved_waits(&self) -> WaitSet {
         match self.reserved.bound() {
             None => WaitSet::Nothing,
@@ -67,8 +68,7 @@ impl Asks {
         }
     }
 
-    /// Returns the asks that have a node reserved, with their task groups, if they are members of
-    /// any.
+    /// Returns the asks that have a node reserved and are members of a task group, with the group.
     pub fn reserved_members(&self) -> impl Iterator<Item = (AskSlot, &TaskGroup)> {
         self.reserved.iter().filter_map(|(_, class, _)| {
             let group = self.class(*class).shape.member_of()?;
@@ -76,21 +76,21 @@ impl Asks {
         })
     }
 
-    /// Returns the first class in order whose reserved node is to be tried.
+    /// Returns the first class, in order, whose reserved node is to be tried.
     pub fn first_at_reserved(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let may = |waits: &ReservedWaits| waits.own || waits.elsewhere.may_have_quota(view);
         let (_, class, _) = self.reserved.first(may)?;
         Some((*class, self.first_member(*class)))
     }
 
-    /// Returns the first class in order that has a node reserved and may be able to use another
+    /// Returns the first class, in order, that has a node reserved and may be able to use another
     /// one.
     pub fn first_beside_reserved(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let (_, class, _) = self.reserved.first(|waits| waits.elsewhere.may(view))?;
         Some((*class, self.first_member(*class)))
     }
 
-    /// Notes that an ask has this node reserved; `elsewhere` is what it waits for on other nodes.
+    /// Records that an ask has reserved this node; `elsewhere` is its bound on other nodes.
     pub fn reserve(&mut self, slot: AskSlot, node: NodeSlot, elsewhere: WaitSet) {
         let ask = self.ask_mut(slot);
         debug_assert!(!ask.is_reserved() && ask.outstanding > 0, "a pending ask reserves one node");
@@ -100,7 +100,7 @@ impl Asks {
         });
     }
 
-    /// Notes that an ask has no node reserved any more: it waits like any other, and is tried
+    /// Records that an ask has no node reserved any more: it waits like any other, and is tried
     /// again. Returns whether it had one.
     pub fn unreserve(&mut self, slot: AskSlot) -> bool {
         if !self.table.find(slot).is_some_and(Ask::is_reserved) {
@@ -117,7 +117,7 @@ impl Asks {
         true
     }
 
-    /// Notes that the reserved node of a class was tried without result: other nodes are next.
+    /// Records that the reserved node of a class was tried without result: other nodes are next.
     pub fn pass_over_reserved(&mut self, class: ClassId) {
         let key = self.class(class).key;
         let entry = self.reserved.get(&key);
@@ -130,9 +130,9 @@ impl Asks {
         self.reserved.set_bound(&key, waits);
     }
 
-    /// The reserved node of an ask has refused it, for these reasons. Other nodes are searched now,
-    /// whatever was found there before, so that the ask comes to rest as any that was refused if there
-    /// is none.
+    /// Records that the predicate refused the reserved node of an ask, for these reasons. Other
+    /// nodes are searched now, even if none was found before; if there is none, the ask rests like
+    /// any other ask that was refused.
     pub fn refused_at_reserved(&mut self, slot: AskSlot, reasons: BTreeMap<String, u32>) {
         let ask = self.ask_mut(slot);
         ask.attempted = true;
@@ -144,7 +144,8 @@ impl Asks {
         }
     }
 
-    /// Has the reserved node of an ask tried again. Returns whether anything of it is outstanding.
+    /// Lets the reserved node of an ask be tried again. Returns whether it has outstanding
+    /// instances.
     pub fn wake_at_reserved(&mut self, slot: AskSlot) -> bool {
         let Some(class) =
             self.table.find(slot).filter(|ask| ask.is_reserved()).and_then(|ask| ask.class)
@@ -159,8 +160,8 @@ impl Asks {
         self.reserved.set_bound(&key, waits)
     }
 
-    /// Has an ask tried with the next offer: what it waits for may have come. Returns whether anything
-    /// of it is outstanding.
+    /// Lets an ask be tried with the next offer, since what it waits for may have arrived. Returns
+    /// whether it has outstanding instances.
     pub fn try_again(&mut self, slot: AskSlot) -> bool {
         if self.ask(slot).is_reserved() {
             return self.wake_at_reserved(slot);
@@ -172,8 +173,8 @@ impl Asks {
         class.is_some()
     }
 
-    /// Notes that the reservation of the ask with this key was ended by others, perhaps for an ask
-    /// that comes before it. Returns whether the ask had one.
+    /// Records that the reservation of the ask with this key was ended from outside, perhaps for an
+    /// ask that comes before it. Returns whether it had one.
     pub fn reservation_ended(&mut self, key: &str, was_replaced: bool) -> bool {
         let Some(slot) = self.slot_of(key) else { return false };
         let any = self.unreserve(slot);
@@ -183,22 +184,22 @@ impl Asks {
         any
     }
 
-    /// Notes that the reservation of the ask with this key was suspended by others: the next offer
-    /// tries whether it could run again. Returns whether it is due.
+    /// Records that the reservation of the ask with this key was suspended from outside: the next
+    /// offer tries whether it can run again. Returns whether it is due.
     pub fn reservation_suspended(&mut self, key: &str) -> bool {
         let Some(slot) = self.slot_of(key) else { return false };
         self.suspend(slot) && self.wake_at_reserved(slot)
     }
 
-    /// Has the next offer check the reservation of the ask with this key, which may have waited too
-    /// long for quota. Returns whether it is due.
+    /// Lets the next offer check the reservation of the ask with this key, which may have waited
+    /// too long for quota. Returns whether it is due.
     pub fn reservation_waited(&mut self, key: &str) -> bool {
         self.slot_of(key).is_some_and(|slot| self.wake_at_reserved(slot))
     }
 
     /// Makes every class due that found no node when it was too young to reserve one, and whose
-    /// first member was created after `after_ns` and up to `until_ns`. Returns whether there is
-    /// one, and the creation time of the next that will be old enough.
+    /// first member was created after `after_ns` and no later than `until_ns`. Returns whether
+    /// there is one, and the creation time of the next ask that will be old enough.
     ///
     /// Asks created up to `after_ns` were old enough at the last call.
     pub fn wake_old(&mut self, after_ns: i64, until_ns: i64) -> (bool, Option<i64>) {
@@ -236,7 +237,7 @@ impl Asks {
         (!old.is_empty(), next)
     }
 
-    /// Whether the reserved node of an ask, or all nodes, are to be tried.
+    /// Whether an ask with a reserved node is to be tried on that node, or on all nodes.
     pub fn is_due_at_reserved(&self, slot: AskSlot) -> bool {
         let Some(class) = self.ask(slot).class else { return false };
         let waits = self.reserved.get(&self.class(class).key).map(|(_, waits)| waits);

@@ -6,7 +6,7 @@ use crate::waiting::WaitSet;
 /// The bound of a class whose ask has a node reserved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ReservedWaits {
-    /// Its node was not tried since the node or the ask changed.
+    /// Whether its node has not been tried since the node or the ask changed.
     pub(super) own: bool,
     /// The bound on all other nodes.
     pub(super) elsewhere: WaitSet,

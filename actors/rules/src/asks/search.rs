@@ -1,8 +1,8 @@
 //! The search of one ask for a node whose predicate passes.
 //!
-//! The first question of an ask names one node: usually it passes, and a longer list would be made
-//! for nothing. Each later one names more, so that an ask which a whole cluster refuses needs only
-//! a few round trips.
+//! The first question of an ask names one node: it usually passes, and a longer list would be built
+//! for nothing. Each later question names more, so that an ask which a whole cluster refuses needs
+//! only a few round trips.
 
 use std::sync::Arc;
 
@@ -11,26 +11,25 @@ use crate::values::epoch::Growth;
 use crate::values::hashing::SeededSet;
 use crate::values::ids::NodeSlot;
 
-/// Candidates of the second question of a try.
+/// The number of candidates of the second question of a search.
 const SECOND: usize = 16;
 
-/// The search of one ask for a node whose predicate passes, after the first refusal: the nodes that
-/// refused, and the number that is asked at once.
+/// The search of one ask for a node whose predicate passes, after the first refusal: the refused
+/// nodes, and the number of nodes that the next question names.
 #[derive(Clone, Debug)]
 pub struct Try {
     era: u64,
-    /// The growth of the node index when it began.
+    /// The growth of the node index at which it began.
     mark: Growth,
     width: usize,
-    /// Nodes that refused; never iterated.
+    /// The nodes that predicates refused; never iterated.
     refused: SeededSet<Arc<str>>,
     last: Option<Arc<str>>,
     waits: bool,
 }
 
 impl Try {
-    /// Builds a search in which no node has refused yet, begun in this era and at this growth of
-    /// the node index.
+    /// Builds a search without refusals, begun in this era and at this growth of the node index.
     pub fn new(era: u64, mark: Growth) -> Self {
         Self { era, mark, width: 1, refused: SeededSet::default(), last: None, waits: false }
     }
@@ -40,43 +39,45 @@ impl Try {
         self.era == era
     }
 
-    /// Notes that all of these nodes refused. Of several questions of one width, only the first
-    /// answer makes the next question wider.
+    /// Records that predicates refused all of these nodes. Of several questions with equal numbers
+    /// of candidates, only the first answer makes the next question longer.
     pub fn refused_by(&mut self, candidates: &[Arc<str>], widest: usize) {
         let next = if candidates.len() == 1 { SECOND } else { candidates.len() * 2 };
         self.width = self.width.max(next).min(widest.max(1));
         self.passed_over(candidates);
     }
 
-    /// Notes that these nodes refused, while another candidate of their question passed.
+    /// Records that predicates refused these nodes, while another candidate of their question
+    /// passed.
     pub fn passed_over(&mut self, candidates: &[Arc<str>]) {
         self.refused.extend(candidates.iter().cloned());
         self.last = candidates.last().cloned().or(self.last.take());
     }
 
-    /// The nodes that refused the ask so far.
+    /// Returns the nodes that predicates have refused.
     pub fn refused(&self) -> &SeededSet<Arc<str>> {
         &self.refused
     }
 
-    /// The last node that refused.
+    /// Returns the last refused node.
     pub fn last_refused(&self) -> Option<&Arc<str>> {
         self.last.as_ref()
     }
 
-    /// The nodes to be asked next, in order; empty when every node with room has refused.
+    /// Returns the nodes for the next question, in order; empty if predicates refused every node
+    /// with room.
     pub fn candidates(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> Vec<NodeSlot> {
         nodes.several(&request.passing_over(&self.refused), self.last.as_deref(), self.width)
     }
 
-    /// Notes that the ask waits for a node that another placement holds. Returns whether it has
-    /// done so before in this search.
+    /// Records that the ask waits for a node that another placement holds. Returns whether it has
+    /// waited before in this search.
     pub fn waits_again(&mut self) -> bool {
         std::mem::replace(&mut self.waits, true)
     }
 
-    /// Decides how a search continues without further candidates. `may_return`: whether capacity
-    /// that the request may use is held by a waiting placement.
+    /// Decides how a search continues without further candidates. `may_return` is whether a waiting
+    /// placement holds capacity that the request may use.
     pub fn out_of_candidates(
         &self,
         nodes: &NodeIndex,
@@ -84,7 +85,7 @@ impl Try {
         may_return: impl FnOnce(&NodeRequest<'_>) -> bool,
     ) -> SearchEnd {
         if request.required.is_some() {
-            // The ask may use no other node than the one that was asked.
+            // The ask may use no other node than the one in question.
             SearchEnd::Nothing
         } else if nodes.may_hold_grown_since(self.mark, request.resources) {
             SearchEnd::Anew
@@ -96,13 +97,13 @@ impl Try {
     }
 }
 
-/// The continuation of a search without further candidates.
+/// The continuation of a search that has no further candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchEnd {
-    /// The search begins again: a node grew while others were asked, perhaps one that had refused.
+    /// The search begins again: a node grew during the search, perhaps a refused one.
     Anew,
-    /// The search waits for a return: another unsettled placement holds a node that was not asked.
+    /// The search waits for a return: another unsettled placement holds a node that was not tried.
     Returns,
-    /// Every node with room has refused.
+    /// Predicates refused every node with room.
     Nothing,
 }

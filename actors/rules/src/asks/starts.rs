@@ -1,10 +1,10 @@
 //! Asks whose starts failed: each waits before it is tried again.
 //!
 //! # Invariants
-//! * An ask whose start failed is alone in its class until a start succeeds: others like it are
-//!   tried as if nothing had happened.
+//! * An ask whose start failed is alone in its class until a start succeeds. Other asks like it are
+//!   tried as if no start had failed.
 //! * While it backs off its class waits for nothing, whatever else happens; when the back-off ends
-//!   it is due.
+//!   the class is due.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::values::ids::{AskSlot, ClassId, NodeSlot};
 use crate::waiting::WaitSet;
 
 impl Ask {
-    /// Returns the starts that failed since one succeeded, if any did.
+    /// Returns the starts that failed since the last successful one, if any did.
     pub fn starts(&self) -> Option<&FailedStarts> {
         self.search.starts.as_deref()
     }
@@ -27,13 +27,13 @@ impl Ask {
         self.starts().is_some_and(|starts| starts.until_ns().is_some())
     }
 
-    /// The nodes of its last starts that failed.
+    /// Returns the nodes of its last starts that failed.
     pub fn failed_nodes(&self) -> &[Arc<str>] {
         self.starts().map_or(&[], FailedStarts::nodes)
     }
 
-    /// Returns the request for nodes where no start of it has failed, which come first; `None` if
-    /// no start has failed, or it may use no other node.
+    /// Returns the request for nodes on which no start of it has failed, which are tried first;
+    /// `None` if no start has failed, or if it may use no other node.
     pub fn request_elsewhere(&self) -> Option<NodeRequest<'_>> {
         let failed = self.failed_nodes();
         let request = self.request();
@@ -41,8 +41,8 @@ impl Ask {
         has_choice.then_some(NodeRequest { failed, ..request })
     }
 
-    /// Returns the request for nodes that others have reserved and lend: nodes where a start of it
-    /// failed are not among them.
+    /// Returns the request for nodes that others have reserved and lend, without those on which a
+    /// start of it failed.
     pub fn request_to_borrow(&self) -> NodeRequest<'_> {
         self.request_elsewhere().unwrap_or_else(|| self.request())
     }
@@ -52,13 +52,13 @@ impl Ask {
         self.failed_nodes().iter().any(|failed| **failed == *node)
     }
 
-    /// Returns the first node that it may use. Nodes where a start of it failed come last.
+    /// Returns the first node that it may use. Nodes on which a start of it failed come last.
     pub fn first_node(&self, nodes: &NodeIndex) -> Option<NodeSlot> {
         let elsewhere = self.request_elsewhere().and_then(|request| nodes.first(&request));
         elsewhere.or_else(|| nodes.first(&self.request()))
     }
 
-    /// Returns the node that comes after this one, which did not take it.
+    /// Returns the node to try after this one, on which it was not placed.
     pub fn node_after(&self, node: NodeSlot, nodes: &NodeIndex) -> Option<NodeSlot> {
         let request = self.request();
         let Some(elsewhere) = self.request_elsewhere() else { return nodes.next(node, &request) };
@@ -72,14 +72,14 @@ impl Ask {
             }
             nodes.first(&request)
         };
-        // All others have been asked.
+        // All other nodes have been tried.
         while let Some(other) = next.filter(|node| !has_failed_on(*node)) {
             next = nodes.next(other, &request);
         }
         next
     }
 
-    /// Forgets failed starts, after a start that succeeded or a change of the request.
+    /// Drops failed starts, after a successful start or a change of the request.
     pub(super) fn forget_starts(&mut self) {
         if let Some(search) = self.search.find_mut() {
             search.starts = None;
@@ -100,14 +100,14 @@ impl Asks {
         let search = self.ask_mut(slot).search.make();
         let until_ns = search.starts.get_or_insert_default().note(failed, retry);
         let ask = self.ask_mut(slot);
-        // The ask had a node, so machines are not what it lacks.
+        // The ask had a node, so it does not lack machines.
         ask.attempted = false;
         ask.forget_refusals();
         self.set_apart(slot, WaitSet::Nothing);
         until_ns
     }
 
-    /// Ends the back-off of the ask that lasts until this time, so that the ask is tried again.
+    /// Ends the back-off of the ask that lasts until `until_ns`, so that the ask is tried again.
     /// Returns whether that is the current back-off.
     pub fn end_start_backoff(&mut self, slot: AskSlot, until_ns: i64) -> bool {
         let starts = self.starts_mut(slot);
@@ -120,7 +120,7 @@ impl Asks {
         true
     }
 
-    /// Records a start of the ask that succeeded: the ask is tried like any other again. Returns
+    /// Records a successful start of the ask: the ask is tried like any other again. Returns
     /// whether a start had failed before.
     pub fn started(&mut self, slot: AskSlot) -> bool {
         if self.ask(slot).starts().is_none() {
@@ -134,13 +134,13 @@ impl Asks {
         true
     }
 
-    /// Whether a request with the key of the ask asks for the same, so that failed starts still
-    /// count.
+    /// Whether a request with the key of the ask asks for the same, so that earlier failed starts
+    /// still count.
     pub fn is_repeated(&self, slot: AskSlot, said: &Arc<AskSpec>) -> bool {
         self.ask(slot).spec.is_repeated_by(said)
     }
 
-    /// Ends the back-offs of single asks: their gang is undecided, and backs off as a whole.
+    /// Ends the back-offs of single asks, because their gang is undecided and backs off as a whole.
     pub fn leave_starts_to_gang(&mut self) {
         let backing_off = self.table.iter().filter(|(_, ask)| ask.starts().is_some());
         for slot in backing_off.map(|(slot, _)| slot).collect::<Vec<_>>() {
@@ -153,7 +153,7 @@ impl Asks {
         }
     }
 
-    /// Returns `waits`, or nothing while the ask backs off.
+    /// Returns `waits`; while the ask backs off, returns [`WaitSet::Nothing`].
     pub(super) fn unless_backing_off(&self, first: AskSlot, waits: WaitSet) -> WaitSet {
         if self.ask(first).backs_off() { WaitSet::Nothing } else { waits }
     }
@@ -209,7 +209,7 @@ mod tests {
         asks.wake_all(&nodes);
         asks.take_one(asks.slot_of("second").unwrap());
         assert_eq!((tried(&asks), asks.waits()), (None, WaitSet::Nothing));
-        // A node grows, the ask is singled out by a refusal, it may use other nodes.
+        // None of these ends the back-off: a node grows, a refusal singles the ask out.
         asks.set_waits(asks.class_of(first).unwrap(), WaitSet::Due);
         asks.single_out(first, WaitSet::Due);
         assert!(!asks.end_start_backoff(first, until_ns - 1));

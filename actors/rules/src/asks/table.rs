@@ -1,4 +1,4 @@
-//! The table of all asks of an application, and every change of an ask.
+//! The table of all asks of an application, and the operations that change asks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -30,7 +30,7 @@ pub struct Asks {
     pub(super) order: OrderedTree<AskKey, ClassId, WaitSet>,
     /// The classes of the real members of each task group.
     pub(super) members: BTreeMap<TaskGroup, BTreeSet<ClassId>>,
-    /// Classes whose ask has a node reserved.
+    /// The classes whose ask has a node reserved.
     pub(super) reserved: OrderedTree<AskKey, ClassId, ReservedWaits>,
     /// The number of asks with a reserved node, including those that wait for a predicate.
     pub(super) n_reserved: usize,
@@ -39,13 +39,13 @@ pub struct Asks {
     pub(super) n_unsignalled: usize,
     /// The number of asks with outstanding instances.
     pub(super) n_pending: usize,
-    /// The approximate memory of all asks, bytes.
+    /// The approximate memory of all asks, in bytes.
     pub(super) bytes: u64,
     pub(super) pending: Sum,
 }
 
 impl Asks {
-    /// No asks.
+    /// Builds a table without asks.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,23 +55,22 @@ impl Asks {
         &self.pending
     }
 
-    /// Returns the highest pending priority, [`MIN_PRIORITY`] if nothing is pending.
+    /// Returns the highest pending priority; [`MIN_PRIORITY`] if no ask is pending.
     pub fn priority(&self) -> i32 {
         self.order.first(|_| true).map_or(MIN_PRIORITY, |(key, _, _)| key.priority())
     }
 
-    /// The bound over all classes that have no node reserved.
+    /// Returns the bound over all classes that have no node reserved.
     pub fn waits(&self) -> WaitSet {
         self.order.bound().cloned().unwrap_or_default()
     }
 
-    /// Looks an ask up by the RM's key.
+    /// Returns the ask with the RM's key.
     pub fn slot_of(&self, key: &str) -> Option<AskSlot> {
         self.by_key.find(key, |slot| Some(&*self.table.find(slot)?.spec.key))
     }
 
-    /// Returns an ask by its slot. The slot must have come from this application and still be in
-    /// use.
+    /// Returns an ask by its slot, which must be of this application and still in use.
     #[inline]
     pub fn ask(&self, slot: AskSlot) -> &Ask {
         &self.table[slot]
@@ -93,7 +92,7 @@ impl Asks {
         self.table.iter().map(|(slot, _)| slot).collect()
     }
 
-    /// Returns one more than the highest slot that was ever in use: for callers that read them in
+    /// Returns one more than the highest slot that was ever in use, for callers that read asks in
     /// parts.
     pub fn bound(&self) -> usize {
         self.table.bound()
@@ -104,7 +103,7 @@ impl Asks {
         self.table.values()
     }
 
-    /// Number of asks, satisfied ones included.
+    /// The number of asks, satisfied ones included.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
@@ -114,7 +113,7 @@ impl Asks {
         self.n_pending
     }
 
-    /// The memory that all of them take, satisfied ones included, about.
+    /// The approximate memory of all asks, satisfied ones included, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -124,25 +123,25 @@ impl Asks {
         self.by_key.is_empty()
     }
 
-    /// Returns the first class in order that may be able to use an offer, with its first member.
-    /// Classes with a reserved node are not among them.
+    /// Returns the first class, in order, that may be able to use an offer, with its first member.
+    /// Classes with a reserved node are not considered.
     pub fn first(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let (_, class, _) = self.order.first(|waits| waits.may(view))?;
         Some((*class, self.first_member(*class)))
     }
 
-    /// The shape of a class that is in use.
+    /// Returns the shape of a class that is in use.
     pub fn shape(&self, class: ClassId) -> &Shape {
         &self.class(class).shape
     }
 
-    /// The class of an ask with something outstanding.
+    /// Returns the class of an ask with outstanding instances.
     #[inline]
     pub fn class_of(&self, slot: AskSlot) -> Option<ClassId> {
         self.ask(slot).class
     }
 
-    /// Records the result of a class that was tried without result, or that it must be tried.
+    /// Sets the bound of a class that was tried without result, or that must be tried.
     pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
         let (key, first) = (self.class(class).key, self.first_member(class));
         let waits = self.unless_backing_off(first, waits);
@@ -158,23 +157,23 @@ impl Asks {
         self.wake(|shape, _| shape.required_node().is_some_and(|required| **required == *node))
     }
 
-    /// Makes every class due that requires `node` after capacity returned there from a placement
-    /// that was never settled. An ask that was refused there had that capacity in hand, and stays
-    /// as it is.
+    /// Makes every class due that requires `node`, after a placement that was never settled
+    /// returned its capacity there. An ask that was refused there had that capacity at hand, and
+    /// stays as it is.
     pub fn wake_named_by_return(&mut self, node: &str) -> bool {
         self.wake(|shape, first| {
             shape.required_node().is_some_and(|required| **required == *node) && !first.is_resting()
         })
     }
 
-    /// Makes every class due whose asks took placeholders' places in the group: there is no
-    /// placeholder any more. Returns whether there is one.
+    /// Makes every class due whose asks were to replace placeholders of the group, because no
+    /// placeholder is left. Returns whether there is one.
     pub fn wake_members(&mut self, group: &TaskGroup) -> bool {
         self.wake(|shape, _| shape.member_of() == Some(group))
     }
 
-    /// Returns the first ask in order, after the one with the key given, that is a real member of a
-    /// task group, `is_meant`, and does not back off.
+    /// Returns the first ask, in order, after the one with the given key, that is a real member of
+    /// a task group for which `is_meant` is true, and that does not back off.
     pub fn next_member(
         &self,
         after: Option<&AskKey>,
@@ -184,8 +183,8 @@ impl Asks {
         classes.filter_map(|class| class.first_after(after)).min_by(|a, b| a.0.cmp(&b.0))
     }
 
-    /// Returns the results of [`Self::next_member`] after this one, one by one: the first reads all
-    /// classes of the groups, each further one reads one class.
+    /// Returns the results of repeated [`Self::next_member`] after this key. The first result reads
+    /// all classes of the groups, each further one reads one class.
     pub fn next_members(
         &self,
         after: AskKey,
@@ -209,8 +208,9 @@ impl Asks {
         self.members.contains_key(group)
     }
 
-    /// Makes every class due whose ask predicates refused and `is_meant`, and forgets the refusals.
-    /// Returns whether there is one.
+    /// Drops the refusals of searches under way, and makes every class due whose first ask
+    /// predicates refused on every node or on its reserved one. Only asks for which `is_meant` is
+    /// true are considered. Returns whether a class is due.
     pub fn wake_refused(&mut self, is_meant: impl Fn(&Ask) -> bool) -> bool {
         for ask in self.table.values_mut() {
             if ask.trying().is_some() && is_meant(ask) {
@@ -226,7 +226,7 @@ impl Asks {
         self.iter().any(|ask| !ask.is_fresh())
     }
 
-    /// Makes every class due that was tried without result: its marks may not be those of its
+    /// Makes every class due that was tried without result, since its marks may not be those of its
     /// queues. An ask that predicates refused is not due, unless a node has grown since.
     pub fn wake_all(&mut self, nodes: &NodeIndex) {
         let parked = self.order.iter().filter(|(_, _, waits)| waits.may_be_tried(nodes));
@@ -248,11 +248,11 @@ impl Asks {
         !meant.is_empty()
     }
 
-    /// Adds an ask, or replaces what is outstanding of the one with this key. Returns the change of
-    /// pending.
+    /// Adds an ask, or replaces the outstanding instances of the ask with this key. Returns the
+    /// change of pending.
     ///
-    /// `sequence` is the order of arrival; a replaced ask keeps its creation time where the new
-    /// one names none.
+    /// `sequence` is the number of its arrival. A replaced ask keeps its creation time if the new
+    /// request states none.
     pub fn put(
         &mut self,
         spec: impl Into<Arc<AskSpec>>,
@@ -264,8 +264,8 @@ impl Asks {
         self.put_outstanding(spec, outstanding, now_ns, sequence)
     }
 
-    /// Adds an internal ask, for members of a declared gang whose own asks are missing. No key
-    /// names it, and no scale-up signal is sent for it.
+    /// Adds an internal ask, for members of a declared gang that have no ask of their own. It has
+    /// no key, and no scale-up signal is sent for it.
     pub fn put_internal(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> AskSlot {
         let mut ask = Ask::new(spec, 0, now_ns, sequence);
         ask.signalled = true;
@@ -282,7 +282,8 @@ impl Asks {
         self.pending.since(&before)
     }
 
-    /// Drops an internal ask, with its outstanding instances. Returns the amount that was pending.
+    /// Removes an internal ask, with its outstanding instances. Returns the amount that was
+    /// pending.
     pub fn remove_internal(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
@@ -306,15 +307,15 @@ impl Asks {
         members.into_iter().map(|(_, slot)| (slot, self.ask(slot).outstanding)).collect()
     }
 
-    /// Has asks of task groups stay in these domains, or in none; internal ones and those without
-    /// outstanding instances, too.
+    /// Sets the domains in which asks of task groups have to stay, or none; also for internal asks
+    /// and for asks without outstanding instances.
     pub fn set_domains<'a>(&mut self, of: impl Fn(&TaskGroup) -> Option<&'a Arc<Domain>>) {
         for ask in self.table.values_mut() {
             ask.set_domain(ask.spec.task_group.as_ref().and_then(&of).cloned());
         }
     }
 
-    /// Records an ask without outstanding instances: its allocation exists already.
+    /// Adds an ask without outstanding instances, whose allocation exists already.
     pub fn put_allocated(
         &mut self,
         spec: impl Into<Arc<AskSpec>>,
@@ -384,7 +385,7 @@ impl Asks {
         (slot, pending)
     }
 
-    /// Changes only the resources of an ask. Returns the change of pending.
+    /// Changes only the amount of an ask. Returns the change of pending.
     pub fn resize(&mut self, slot: AskSlot, resources: Resources) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
@@ -397,8 +398,8 @@ impl Asks {
         self.pending.since(&before)
     }
 
-    /// Changes only priority, policy and tags of an ask, after a repetition of it. It keeps its
-    /// position among those of its priority, and its search for a node begins again.
+    /// Changes only priority, policy and tags of an ask, after it was requested again. The ask
+    /// keeps its position among those of its priority, and its search for a node begins again.
     pub fn restate(&mut self, slot: AskSlot, said: &AskSpec) {
         self.leave_class(slot);
         self.bytes -= self.ask(slot).spec.bytes();
@@ -427,7 +428,7 @@ impl Asks {
         self.take(slot);
     }
 
-    /// Records that the predicate passed: the placement is an allocation.
+    /// Records that the predicate of a placement passed: it is an allocation.
     pub fn settle_one(&mut self, slot: AskSlot, placement: AllocationId) {
         let ask = self.ask_mut(slot);
         ask.waits_no_longer(placement);
@@ -435,8 +436,8 @@ impl Asks {
         ask.forget_refusals();
     }
 
-    /// Takes back all waiting placements of the ask: their instances are outstanding again. Returns
-    /// the change of pending.
+    /// Records that all waiting placements of the ask were withdrawn: their instances are
+    /// outstanding again. Returns the change of pending.
     pub fn take_back_all(&mut self, slot: AskSlot) -> Sum {
         let ask = self.ask_mut(slot);
         let unsettled = ask.search.find_mut().map(|search| std::mem::take(&mut search.unsettled));
@@ -446,7 +447,8 @@ impl Asks {
         self.set_outstanding(slot, outstanding)
     }
 
-    /// Takes back a placement: its instance is outstanding again. Returns the change of pending.
+    /// Records that a placement was withdrawn: its instance is outstanding again. Returns the
+    /// change of pending.
     pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Sum {
         self.ask_mut(slot).waits_no_longer(placement);
         self.give_back(slot)
@@ -479,8 +481,8 @@ impl Asks {
         self.pending.since(&before)
     }
 
-    /// Drops the outstanding instances of an ask. Returns the amount that was pending. The entry
-    /// stays while allocations made from it live.
+    /// Withdraws the outstanding instances of an ask. Returns the amount that was pending. The
+    /// entry is kept while allocations made from it live.
     pub fn withdraw(&mut self, slot: AskSlot) -> Sum {
         let before = self.pending.clone();
         self.leave_class(slot);
@@ -491,7 +493,7 @@ impl Asks {
         before.since(&self.pending)
     }
 
-    /// Forgets an ask without outstanding instances, waiting placements and live allocations.
+    /// Removes an ask that has no outstanding instances, waiting placements or live allocations.
     pub fn drop_if_done(&mut self, slot: AskSlot) {
         if self.table.find(slot).is_some_and(Ask::is_over) {
             let ask = self.table.remove(slot);
@@ -501,29 +503,30 @@ impl Asks {
         }
     }
 
-    /// Gives an ask that every node refused a class of its own, in the state given. The caller
-    /// records whether it rests.
+    /// Gives an ask a class of its own with this bound, because predicates refused every node. The
+    /// caller records whether it rests.
     pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
         self.ask_mut(slot).refusals_mut().retries.refused();
         self.set_apart(slot, waits);
     }
 
-    /// An ask waits for a node on which another placement holds room. Returns the bound, for an ask that
-    /// is still to be [singled out](Self::single_out); `None` where it waited before in its search.
+    /// Records that an ask waits for a node on which another placement holds room. Returns the
+    /// bound for an ask that is still to be [singled out](Self::single_out); `None` if it waited
+    /// before in its search.
     pub fn await_return(&mut self, slot: AskSlot, waits: WaitSet) -> Option<WaitSet> {
         if let Some(trying) = self.ask_mut(slot).trying_mut()
             && trying.waits_again()
             && let Some(class) = self.class_of(slot)
         {
-            // The ask is alone in its class already, and its deadline is armed.
+            // The ask is alone in its class already, and its deadline is set.
             self.set_waits(class, waits);
             return None;
         }
         Some(waits)
     }
 
-    /// One instance of an ask goes to a node. The next one begins as if no node had refused to be
-    /// reserved.
+    /// Records that one instance of an ask has got a node. If the RM refused a reservation before,
+    /// the class becomes due for its next instance.
     pub fn begin_instance(&mut self, slot: AskSlot) {
         if self.ask(slot).may_not_reserve()
             && let Some(class) = self.class_of(slot)
@@ -532,14 +535,14 @@ impl Asks {
         }
     }
 
-    /// The RM is asked by this question whether an ask may reserve a node. Until it answers the ask
-    /// waits, alone, as if it could reserve none.
+    /// Records the question to the RM whether an ask may reserve a node. Until it is answered the
+    /// ask waits, alone in its class, as if it could reserve none.
     pub fn ask_to_reserve(&mut self, slot: AskSlot, question: u64, waits: WaitSet) {
         self.set_apart(slot, waits);
         self.ask_mut(slot).refusals_mut().claim = Some(question);
     }
 
-    /// Excludes the ask from the node until the deadline. It gets a class of its own, which is
+    /// Excludes a node for the ask until a deadline. The ask gets a class of its own, which is
     /// tried again.
     pub fn exclude(&mut self, slot: AskSlot, exclusion: Exclusion) {
         let excluded = &mut self.ask_mut(slot).refusals_mut().excluded;
@@ -548,8 +551,9 @@ impl Asks {
         self.set_apart(slot, WaitSet::Due);
     }
 
-    /// Has an ask be tried again because the pause after its refusal of this number is over. Returns
-    /// whether it is tried; an ask that was refused again since has a later deadline of its own.
+    /// Lets an ask be tried again because the pause after the refusal with this number is over.
+    /// Returns whether it is tried. An ask that was refused again since has a later deadline of its
+    /// own.
     pub fn retry(&mut self, key: &str, retry: u32) -> bool {
         let Some(slot) = self.slot_of(key) else { return false };
         let Some(class) = self.class_of(slot) else { return false };
@@ -575,8 +579,7 @@ impl Asks {
         is_admitted
     }
 
-    /// The bound of a class. If it has a reserved node, the bound of what it waits for on other
-    /// nodes.
+    /// Returns the bound of a class. If it has a reserved node, the bound on all other nodes.
     pub fn waits_of(&self, class: ClassId) -> &WaitSet {
         let key = self.class(class).key;
         let reserved = self.reserved.get(&key).map(|(_, waits)| waits.elsewhere());
@@ -584,18 +587,18 @@ impl Asks {
         waits.unwrap_or(&WaitSet::Nothing)
     }
 
-    /// The asks of a class, in order.
+    /// Returns the asks of a class, in order.
     pub fn members_of_class(&self, class: ClassId) -> impl Iterator<Item = AskSlot> {
         self.class(class).in_order().map(|(_, slot)| slot)
     }
 
-    /// Gives an ask a class of its own, in the state given.
+    /// Gives an ask a class of its own, with this bound.
     pub fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
         self.set_apart_as(slot, waits, |_| {});
     }
 
-    /// Gives an ask a class of its own after a change of the ask. The results of its tries move
-    /// along.
+    /// Gives an ask a class of its own, with this bound, and applies `change` to it. The results of
+    /// its tries move with it.
     pub(super) fn set_apart_as(
         &mut self,
         slot: AskSlot,
@@ -615,8 +618,8 @@ impl Asks {
         }
     }
 
-    /// The keys of all asks that the RM sent, of the form if one is given, with something
-    /// outstanding or waiting for its predicate, in order of arrival.
+    /// Returns the keys of all asks that the RM sent, of this form if one is given, that are
+    /// outstanding or wait for a predicate, in order of arrival.
     pub fn pending_keys(&self, form: Option<Form>) -> Vec<Arc<str>> {
         let mut pending: Vec<&Ask> = self
             .iter()
@@ -627,8 +630,8 @@ impl Asks {
         pending.into_iter().map(|ask| Arc::clone(&ask.key)).collect()
     }
 
-    /// Returns every class in order, with its shape, its first member's slot and its bound; empty
-    /// where a node is reserved. For a full search.
+    /// Returns every class in order, with its shape, its first member's slot and its bound. The
+    /// bound is empty if a node is reserved. For a full search.
     pub fn classes(&self) -> impl Iterator<Item = (&Shape, AskSlot, &WaitSet)> {
         self.order
             .iter()

@@ -1,5 +1,5 @@
 //! Tests of asks against a model that sorts and adds everything again: classes, their order and the
-//! running sums must not be visible in any answer.
+//! running sums must not affect any answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn spec(key: &str, vcore: i64) -> AskSpec {
     AskSpec::new(key, Resources::of(&[("vcore", vcore)]))
 }
 
-/// The keys of the first members of all classes, in order.
+/// Returns the keys of the first members of all classes, in order.
 fn first_members(asks: &Asks) -> Vec<String> {
     asks.classes().map(|(_, slot, _)| asks.ask(slot).key.to_string()).collect()
 }
@@ -36,7 +36,8 @@ fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
     }
 }
 
-/// Nodes with room for everything in all. Whether one of them takes an ask is not looked at.
+/// Returns an index with enough capacity for all asks. Whether one node holds an ask is not
+/// checked.
 fn roomy_nodes() -> NodeIndex {
     let mut nodes = NodeIndex::new(NodeOrder::default());
     let room = Resources::of(&[("vcore", 99), ("memory", 99)]);
@@ -58,7 +59,7 @@ fn asks_of_one_shape_are_one_class_that_stands_where_its_first_member_does() {
     assert_eq!(first_members(&asks), ["d", "b"], "the class moves forward with an older member");
 }
 
-/// The clock of its RM is ahead: it stands where it arrived, also when it comes again.
+/// The clock of its RM is ahead: it has the position of its arrival, also if it is sent again.
 #[test]
 fn an_ask_created_ahead_counts_from_its_arrival() {
     let mut asks = Asks::new();
@@ -116,7 +117,7 @@ fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
     asks.ask_mut(first).attempted = true;
     let parked = Parked::roomless(&asks.ask(first).resources, &view);
     asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
-    // Four fit, except for half of the last one.
+    // Seven allocations: three asks, and half of the fourth.
     let mut left = to_signal(class, 1, 7);
     let mut part = |asks: &mut Asks| -> String {
         let Signalled { due, .. } = asks.signal(&mut left, None, 2);
@@ -126,7 +127,7 @@ fn a_class_is_told_of_in_parts_and_what_is_of_another_size_by_then_is_not() {
     assert_eq!([0, 1, 2].map(|_| part(&mut asks)), ["ab", "cd.", "."]);
     let other = asks.signal(&mut to_signal(class, 2, 10), None, 9);
     assert_eq!(other, Signalled::default(), "of another size");
-    // Signalled requests are examined once more, a part at a time, too.
+    // Requests with a signal are examined again, also in parts.
     let mut left = to_signal(class, 1, 10);
     let parts = [0, 1, 2].map(|_| asks.signal(&mut left, None, 2));
     assert_eq!(parts.map(|part| (part.due.len(), part.looked_at)), [(0, 2), (0, 2), (1, 1)]);
@@ -318,13 +319,13 @@ struct ModelAsk {
     resources: Resources,
     repeat: u32,
     priority: i32,
-    /// Creation time, if any was stated.
+    /// The creation time, if the request stated one.
     stated: Option<i64>,
     arrived: i64,
     created: i64,
     sequence: u64,
     node: bool,
-    /// Singled out, under this number.
+    /// The number under which it was singled out; 0 if it was not.
     single: u64,
 }
 
@@ -373,7 +374,7 @@ impl Model {
         sum.pruned()
     }
 
-    /// The first member of each class, in order.
+    /// Returns the first member of each class, in order.
     fn first_members(&self) -> Vec<String> {
         let mut pending: Vec<_> = self.asks.iter().filter(|(_, ask)| ask.repeat > 0).collect();
         pending.sort_by_key(|(_, ask)| AskKey::new(ask.priority, ask.created, ask.sequence));
@@ -389,8 +390,8 @@ impl Model {
 }
 
 impl Model {
-    /// The end of a pass as it is defined, ask by ask: where a pass ends that comes to `end`, if
-    /// what it came to before has no node.
+    /// Returns the end of a pass by its definition, ask by ask: the pass has reached `end`, and the
+    /// asks before it that fit have no node.
     fn last_of_pass(&self, limit: u64, headroom: &Limits, end: Option<AskKey>) -> Option<AskKey> {
         let pending = self.asks.values().filter(|ask| ask.repeat > 0);
         let key = |ask: &ModelAsk| AskKey::new(ask.priority, ask.created, ask.sequence);

@@ -9,7 +9,7 @@ use crate::values::ids::{ApplicationSlot, AskSlot, ClassId};
 use crate::waiting::WaitSet;
 
 impl Asks {
-    /// Sets what an ask with a constraint expects of nodes.
+    /// Sets the terms of an ask with a constraint.
     pub fn set_wish(
         &mut self,
         slot: AskSlot,
@@ -18,13 +18,13 @@ impl Asks {
         mates: Option<ApplicationSlot>,
     ) {
         let wish = &mut self.table[slot].search.make().wish;
-        // A request that comes again with the same constraint keeps its waiting time.
+        // A request that is sent again with the same constraint keeps its waiting time.
         if !wish.as_ref().is_some_and(|wish| Arc::ptr_eq(&wish.terms, &terms)) {
             *wish = Some(Box::new(AskWish::new(terms, now_ns, mates)));
         }
     }
 
-    /// Notes that an ask expects nothing of nodes any more.
+    /// Records that an ask has no constraint any more.
     pub fn clear_wish(&mut self, slot: AskSlot) {
         if let Some(search) = self.table[slot].search.find_mut() {
             search.wish = None;
@@ -35,7 +35,7 @@ impl Asks {
         self.table[slot].search.find_mut()?.wish.as_deref_mut()
     }
 
-    /// Notes that an ask was tried without result. Returns whether it may use more nodes now, so
+    /// Records that an ask was tried without result. Returns whether it may use more nodes now, so
     /// that it is to be tried again at once.
     pub fn tried_in_vain(&mut self, slot: AskSlot, now_ns: i64) -> bool {
         self.wish_mut(slot).is_some_and(|wish| {
@@ -44,8 +44,9 @@ impl Asks {
         })
     }
 
-    /// An ask was tried without result: its constraint may let it use more nodes, now or later. If now,
-    /// its class is due. Returns whether now; `None` if the ask has no constraint.
+    /// Records that an ask was tried without result: its constraint may let it use more nodes, now
+    /// or later. If now, its class becomes due. Returns whether it does; `None` if the ask has no
+    /// constraint.
     pub fn widen(
         &mut self,
         (class, slot): (ClassId, AskSlot),
@@ -62,8 +63,9 @@ impl Asks {
         Some(may_now)
     }
 
-    /// A choice of the constraint of the ask with this key may open now. If one does, the ask is tried
-    /// again. Returns the ask, and whether one does; `None` if it is not pending.
+    /// Records that a choice of the constraint of the ask with this key may be due. If one opens,
+    /// the ask is tried again. Returns the ask, and whether one opens; `None` if the ask is not
+    /// pending.
     pub fn choice_opens(&mut self, key: &str, now_ns: i64) -> Option<(AskSlot, bool)> {
         let slot = self.slot_of(key)?;
         let is_due = self.wish_is_due(slot, now_ns);
@@ -75,8 +77,8 @@ impl Asks {
         Some((slot, is_due))
     }
 
-    /// Returns the time when a choice of an ask opens, so that it is to be tried, ns since the
-    /// epoch; `None` if that time was returned before.
+    /// Returns the time at which the next choice of an ask may be used, ns since the epoch, so that
+    /// a try can be scheduled; `None` if that time was returned before.
     pub fn arm_wish(&mut self, slot: AskSlot) -> Option<i64> {
         let wish = self.wish_mut(slot)?;
         let at = wish.opens_ns(wish.open + 1)?;

@@ -154,8 +154,8 @@ mod tests {
         assert_eq!(numbers.give(place, 1_000), None, "there are no more");
     }
 
-    /// Adds an application of this group to each of `n_leaves` leaves, in a lane of its own. The
-    /// usage has reached the limit of the group.
+    /// Adds an application of this group to each of `n_leaves` leaves; each leaf has a lane for it.
+    /// Their usage reaches the limit of the group.
     fn lanes_of(trackers: &mut Trackers, group: usize, n_leaves: usize) -> Vec<LaneId> {
         let user: Arc<str> = Arc::from("ann");
         let groups = [format!("g{group}")];
