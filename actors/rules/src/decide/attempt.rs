@@ -18,6 +18,7 @@
 //!    questions and the ask is already being searched for, it is one that has not refused the ask.
 //!    If there is no such node, it is a node that another ask has reserved and
 //!    [lends](super::lending).
+//!
 //! Parking an ask changes which ask comes first, so the actor parks it and decides again, until an
 //! ask is placed or none is left.
 //!

@@ -1,12 +1,11 @@
 //! The changes since a question was asked, as numbers that show whether its answer is still valid.
 //!
 //! # Why numbers
-//! Everything that is placed or ends is a *change*, and a question remembers how many there had been
 //! Every placement and every release is a *change*, and a question remembers how many changes there
 //! were when it was asked. For each node, for each topic and for all nodes together, the number of
 //! the last change is kept; a later change makes the answer void. That costs the same for any
 //! number of changes.
-//! # Topics
+//!
 //! # Topics
 //! Rules about other nodes, such as those that keep containers apart or near each other, would make
 //! every answer depend on every placement. The facts that such rules read have names of the RM's
