@@ -20,7 +20,7 @@ use crate::pending::reservations::Reservations;
 use crate::pending::unsettled::Unsettled;
 use crate::queues::QueueConfig;
 use crate::queues::figures::QueueTable;
-use crate::specs::quotas::Standing;
+use crate::specs::quotas::QuotaUsage;
 use crate::specs::rejection::Overflow;
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Resources, Sum};
@@ -56,7 +56,7 @@ pub struct Books {
     /// Whether root has pending asks. If it has none, an offer finds nothing to place.
     pub is_waiting: bool,
     /// The quotas of the RM, and its usage of them.
-    pub quotas: Standing,
+    pub quotas: QuotaUsage,
     loosenings: Loosening,
     arrivals: u64,
     changes: u64,
@@ -77,7 +77,7 @@ impl Books {
             trackers: Trackers::default(),
             allocated: Resources::new(),
             is_waiting: false,
-            quotas: Standing::default(),
+            quotas: QuotaUsage::default(),
             loosenings: Loosening::NONE,
             arrivals: 0,
             changes: 0,

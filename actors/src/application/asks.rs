@@ -81,7 +81,7 @@ impl Application {
             self.review_reservation(slot, baton);
         }
         if let Some(group) = member_of {
-            self.look_for_pairs(&group);
+            self.search_pairs(&group);
         }
         self.pairs_changed();
         if let Some(created_ns) = created_ns {
@@ -167,7 +167,7 @@ impl Application {
         self.book.gang_asks_otherwise(member_of);
         self.review_reservation(slot, baton);
         if let Some(group) = member_of {
-            self.look_for_pairs(group);
+            self.search_pairs(group);
         }
     }
 

@@ -232,7 +232,7 @@ impl Application {
         for (slot, _) in bundled.iter().flatten() {
             let Some(wish) = self.book.asks.ask(*slot).wish() else { continue };
             let terms = Arc::clone(wish.terms());
-            may_now |= self.book.asks.tried_in_vain(*slot, baton.now_ns);
+            may_now |= self.book.asks.tried_without_result(*slot, baton.now_ns);
             baton.books.nodes.wait_for(&terms);
             self.arm_wish(*slot, baton);
         }
@@ -357,7 +357,7 @@ impl Application {
         }
         let is_in_flight = self.in_flight.is_some();
         if let Some(bundle) = self.bundle.as_mut().filter(|_| may_now && !is_in_flight) {
-            bundle.begin_anew();
+            bundle.begin_again();
             effects.touched = true;
         }
     }

@@ -198,7 +198,9 @@ impl Application {
 
     /// Settles all members, since each has passed.
     fn settle_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Some(flight) = self.in_flight.take() else { return };
+        let Some(flight) = self.in_flight.take() else {
+            return debug_assert!(false, "a bundle that is settled is in flight");
+        };
         baton.end_nomination(Preemptor::Gang(self.slot), true);
         // Allocations and holds of the gang may be preempted from now on.
         baton.books.note_change();
@@ -216,7 +218,7 @@ impl Application {
         let held: Vec<_> = held.map(|(group, _)| Arc::clone(&group.name)).collect();
         for group in &held {
             // Members whose asks have arrived since may take these places.
-            self.look_for_pairs(group);
+            self.search_pairs(group);
         }
         effects.touched = true;
         baton.end_flight();

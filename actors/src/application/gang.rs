@@ -80,7 +80,7 @@ impl Application {
             events::tell_too_small(&self.book, ask, placeholder, baton);
             return self.end_placeholder(placeholder, why, baton);
         }
-        let Some(entry) = baton.books.allocations.get(placeholder) else { return };
+        let Some(entry) = baton.books.allocations.known(placeholder) else { return };
         let Some(group) = entry.spec.place_in().cloned() else { return };
         self.book.gang_mut().take_all_free(&group);
         baton.effects.revisit(self.slot, Op::Gang(GangOp::EndHolds { group }));
@@ -117,7 +117,7 @@ impl Application {
 
     /// Begins the search for pairs of this task group again, after a change that its members or
     /// placeholders wait for. Returns whether the group has both.
-    pub(super) fn look_for_pairs(&mut self, group: &TaskGroup) -> bool {
+    pub(super) fn search_pairs(&mut self, group: &TaskGroup) -> bool {
         let free = self.book.gang.as_ref().and_then(|gang| gang.group(group));
         let may_pair =
             free.is_some_and(|group| !group.free.is_empty()) && self.book.asks.has_members(group);
@@ -205,10 +205,10 @@ impl Application {
     /// Asks the RM to end the placeholder whose place is taken.
     pub(super) fn give_way(&mut self, real: AllocationId, takes: Takes, baton: &mut Baton) {
         let table = &mut baton.books.allocations;
-        let Some(entry) = table.get(real) else { return };
+        let Some(entry) = table.known(real) else { return };
         let node = Arc::clone(baton.books.nodes.id(entry.node));
         let successor = Successor { key: Arc::clone(entry.key()), node };
-        let Some(entry) = table.get_mut(takes.placeholder) else { return };
+        let Some(entry) = table.known_mut(takes.placeholder) else { return };
         entry.change().leaving = Some(Leaving::Released);
         baton.books.on_their_way += 1;
         let id = &self.book.id;
@@ -237,17 +237,19 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let Some(old) = baton.books.allocations.remove(placeholder) else { return };
-        let Some(real) = old.gives_way_to() else { return };
+        let Some(old) = baton.books.allocations.remove_known(placeholder) else { return };
+        let Some(real) = old.gives_way_to() else {
+            return debug_assert!(false, "a swap has a member that takes the place");
+        };
         baton.count_use(&mut self.book, &old, event == EventKind::AllocationPreempted);
         let is_node_gone = event == EventKind::AllocationLostNode;
         baton.effects.disarm(old.deadline);
-        let Some(entry) = baton.books.allocations.get_mut(real) else { return };
+        let Some(entry) = baton.books.allocations.known_mut(real) else { return };
         let in_place = matches!(entry.pairing, Pairing::Takes { in_place: true, .. });
         entry.change().pairing = Pairing::Took { created_ns: old.stated_creation_ns() };
         baton.books.on_their_way -= 1;
         baton.books.nodes.settled(real);
-        let Some(entry) = baton.books.allocations.get(real) else { return };
+        let Some(entry) = baton.books.allocations.known(real) else { return };
         let (resources, node) = (entry.resources().clone(), entry.node);
         let slot = self.book.asks.slot_of(entry.key());
         let slot = slot.expect("an ask stays while a placement of it waits");
@@ -335,7 +337,7 @@ impl Application {
     /// was not asked to end is free again.
     pub(super) fn part(&mut self, entry: &Allocation, baton: &mut Baton) {
         let Some(placeholder) = entry.takes() else { return };
-        let Some(old) = baton.books.allocations.get_mut(placeholder) else { return };
+        let Some(old) = baton.books.allocations.known_mut(placeholder) else { return };
         old.change().pairing = Pairing::None;
         let group = old.spec.place_in().cloned();
         if let (Some(gang), Some(group)) = (&self.book.gang, group)

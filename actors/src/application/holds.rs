@@ -125,10 +125,10 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let Some(hold) = baton.books.allocations.remove(id) else { return };
+        let Some(hold) = baton.books.allocations.remove_known(id) else { return };
         baton.forget_gone(&hold);
         baton.assume(real);
-        let Some(entry) = baton.books.allocations.get(real) else { return };
+        let Some(entry) = baton.books.allocations.known(real) else { return };
         let (resources, key) = (entry.resources().clone(), Arc::clone(entry.key()));
         let slot =
             self.book.asks.slot_of(&key).expect("an ask stays while a placement of it waits");
@@ -196,7 +196,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let Some(hold) = baton.books.allocations.remove(id) else { return };
+        let Some(hold) = baton.books.allocations.remove_known(id) else { return };
         baton.forget_gone(&hold);
         self.book.unbooked(hold.resources(), true);
         effects.left.placeholders = true;

@@ -85,7 +85,7 @@ impl Application {
         effects.delta.starting += self.moved_on(progress, &baton.books.nodes);
         let (slot, leaf) = (self.slot, self.leaf_facts.slot);
         self.listed.review_allocating(&self.book, leaf, &mut baton.directory);
-        self.listed.note_untold(&self.book, leaf, slot, &mut baton.directory);
+        self.listed.note_unsignalled(&self.book, leaf, slot, &mut baton.directory);
         baton.count_application(slot, self.book.counted());
         let consequences = self.consequences(&mut baton, effects);
         baton.follow(consequences);
@@ -295,7 +295,7 @@ impl Application {
             ReservationOp::WakeNamed(node) => {
                 effects.touched |= asks.wake_named(&node);
                 effects.touched |= wake_at_node(asks, slot, &node, false, &baton.books);
-                effects.touched |= self.pairs.looks_elsewhere();
+                effects.touched |= self.pairs.searches_other_nodes();
             }
             ReservationOp::WakeNamedByReturn(node) => {
                 let is_woken = asks.wake_named_by_return(&node);

@@ -264,7 +264,7 @@ impl Application {
     fn may_start(&mut self, slot: AskSlot, effects: &mut VisitEffects) {
         effects.touched = true;
         if let Some(group) = self.book.asks.ask(slot).spec.member_of().cloned() {
-            self.look_for_pairs(&group);
+            self.search_pairs(&group);
         }
     }
 }

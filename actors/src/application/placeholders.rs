@@ -29,11 +29,13 @@ impl Application {
     /// Notes that a placeholder is an allocation from now on: a member may take its place. The time
     /// of all placeholders begins with the first.
     pub(super) fn placeholder_settled(&mut self, id: AllocationId, baton: &mut Baton) {
-        let Some(entry) = baton.books.allocations.get(id) else { return };
-        let Some(group) = entry.spec.place_in() else { return };
+        let Some(entry) = baton.books.allocations.known(id) else { return };
+        let Some(group) = entry.spec.place_in() else {
+            return debug_assert!(false, "a placeholder belongs to a task group");
+        };
         let group = Arc::clone(group);
         self.pairs.put_free(self.book.gang_mut(), &group, (id, entry));
-        self.look_for_pairs(&group);
+        self.search_pairs(&group);
         self.arm_placeholders(baton);
     }
 
@@ -117,7 +119,7 @@ impl Application {
         why: &'static str,
         baton: &mut Baton,
     ) {
-        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        let Some(entry) = baton.books.allocations.known_mut(id) else { return };
         if entry.leaving.is_some() {
             return;
         }

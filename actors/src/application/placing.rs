@@ -202,7 +202,7 @@ impl Application {
         let ask = self.book.asks.ask_mut(slot);
         baton.cancel_claim(ask);
         if !is_continued {
-            ask.begin_anew();
+            ask.begin_again();
         }
         let spec = Arc::clone(&ask.spec);
         let open = ask.wish().map_or(usize::MAX, AskWish::open);

@@ -151,7 +151,7 @@ impl Application {
             return self.give_way(id, Takes { placeholder, in_place, hold }, baton);
         }
         baton.assume(id);
-        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let Some(entry) = baton.books.allocations.known(id) else { return };
         let (resources, placeholder) = (entry.resources().clone(), entry.spec.placeholder);
         let member_of = entry.spec.member_of().cloned();
         let slot = self.book.asks.slot_of(entry.key());

@@ -114,7 +114,7 @@ impl Application {
 
     /// Has all pending asks tried again after a change of the leaf's settings. Each preemptor gets
     /// its turn by the new settings.
-    pub(super) fn look_for_victims_anew(&mut self, baton: &mut Baton) {
+    pub(super) fn search_victims_again(&mut self, baton: &mut Baton) {
         self.book.asks.wake_all(&baton.books.nodes);
         if let Some(bundle) = self.bundle.as_mut().filter(|_| self.in_flight.is_none()) {
             bundle.make_due();
@@ -303,7 +303,7 @@ impl Application {
     /// protected for a while, and its preemptor does not get its capacity.
     pub(super) fn stay(&mut self, id: AllocationId, baton: &mut Baton, effects: &mut VisitEffects) {
         let until_ns = after(baton.now_ns, STAYS_FOR);
-        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        let Some(entry) = baton.books.allocations.known_mut(id) else { return };
         if !entry.stay(until_ns) {
             return;
         }

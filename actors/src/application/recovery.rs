@@ -79,7 +79,7 @@ impl Application {
         if let Some(slot) = self.book.ask_in_todays_form(spec) {
             return self.repeated(slot, spec, baton, effects);
         }
-        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let Some(entry) = baton.books.allocations.known(id) else { return };
         let growth = spec.resources.minus(entry.resources());
         if baton.books.overflows(&effects.reported, &growth.into()).is_none() {
             self.resize_allocation(id, &spec.resources, baton, effects);

@@ -118,7 +118,7 @@ impl Application {
         if is_hold {
             return self.end_hold(id, event, gone, baton, effects);
         }
-        let Some(entry) = baton.books.allocations.remove(id) else { return };
+        let Some(entry) = baton.books.allocations.remove_known(id) else { return };
         tracing::debug!(
             placement = %id,
             application = %self.book.id,
@@ -187,7 +187,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let Some(entry) = baton.books.allocations.known(id) else { return };
         let (place, key) = ((entry.node, entry.bound_ns), Arc::clone(entry.key()));
         let node = Arc::clone(baton.books.nodes.id(entry.node));
         let counted = entry.spec.place_in().cloned();

@@ -45,7 +45,7 @@ impl Application {
         {
             backoff.end();
         }
-        self.look_for_victims_anew(baton);
+        self.search_victims_again(baton);
         self.update()
     }
 
@@ -84,7 +84,7 @@ impl Application {
             let now = Blocked::of(self.book.is_starting(), may_start, limits_allow);
             events::blocked(&mut self.blocked, now, &self.book, baton);
         }
-        self.review_untold(baton);
+        self.review_unsignalled(baton);
     }
 
     /// Returns a view of its tried asks for the scale-up signal.
@@ -132,15 +132,15 @@ impl Application {
             let wanting = Box::new(ScaleUpRequests { application, requests });
             baton.effects.notify(Notice::ScaleUp(wanting));
         }
-        self.review_untold(baton);
+        self.review_unsignalled(baton);
         looked_at
     }
 
     /// Has the directory list the application as long as the next scale-up signal may have to name
     /// it.
-    fn review_untold(&mut self, baton: &mut Baton) {
+    fn review_unsignalled(&mut self, baton: &mut Baton) {
         let is_unsignalled = self.book.asks.any_unsignalled() || self.blocked.is_any();
-        self.listed.set_untold(
+        self.listed.set_unsignalled(
             is_unsignalled,
             self.leaf_facts.slot,
             self.slot,

@@ -59,7 +59,7 @@ use monoceros_rules::books::Books;
 use monoceros_rules::decisions::Decisions;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::specs::quotas::{Held, Quotas, Standing};
+use monoceros_rules::specs::quotas::{Held, QuotaUsage, Quotas};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::NameHolder;
 use tokio::time::Instant;
@@ -252,7 +252,7 @@ impl Partition {
         directory.start_queues(&config.root, None, true, config.preemption.quota, &metrics);
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
         let mut books = new_books(&config, &directory, &watch, nth);
-        books.quotas = Standing::new(params.quotas);
+        books.quotas = QuotaUsage::new(params.quotas);
         let baton = Box::new(Baton {
             books,
             directory,
@@ -390,13 +390,13 @@ impl Visited for Partition {
     fn visit(&mut self, mut baton: Box<Baton>, Home: Home, ctx: &mut Self::Context) {
         let timer = baton.tally.message(ActorKind::Partition);
         if std::mem::take(&mut self.trip) == Trip::Offer {
-            self.may_decide = !baton.offer.fruitless;
+            self.may_decide = !baton.offer.is_without_result;
             let decided = baton.offer.decided;
             if self.watch.oracle {
                 self.oracle.compare(&baton.effects.notices, &baton.offer);
             }
             baton.tally.offer_home(decided);
-            if baton.offer.fruitless {
+            if baton.offer.is_without_result {
                 self.arm_scale_up(&mut baton);
             }
         }

@@ -144,7 +144,11 @@ impl Oracle {
         });
         let decided = decided.or_else(|| offer.silent.clone());
         assert_eq!(decided, foreseen, "the offer and a full search disagree");
-        assert_eq!(offer.fruitless, foreseen.is_none(), "an offer that decides nothing says so");
+        assert_eq!(
+            offer.is_without_result,
+            foreseen.is_none(),
+            "an offer that decides nothing says so"
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::specs::quotas::Standing;
+use monoceros_rules::specs::quotas::QuotaUsage;
 
 use super::Task;
 use super::inbox::{MayOffer, Next};
@@ -256,7 +256,7 @@ impl Partition {
 
     /// Reports the quota usage to the session, if it has changed enough.
     fn report_held(&mut self, baton: &Baton) {
-        let Standing { most, here, .. } = baton.quotas();
+        let QuotaUsage { most, here, .. } = baton.quotas();
         if most.is_worth_telling(self.reported, here) {
             self.reported = here;
             self.session.held.post(HeldNow { partition: Arc::clone(&self.name), held: here });

@@ -182,7 +182,7 @@ impl Queue {
             let loosening = books.last_loosening();
             self.declined.note(phase, Epoch { loosening, ..view.epoch() });
             let Some(next) = phase.next().filter(|_| self.is_root()) else {
-                baton.offer.fruitless = self.is_root();
+                baton.offer.is_without_result = self.is_root();
                 self.rise(baton);
                 return;
             };

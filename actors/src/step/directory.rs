@@ -57,7 +57,7 @@ pub(crate) struct Directory {
     /// Applications, by leaf, that the next scale-up signal may have to name: those with an ask
     /// that no signal has named yet, and those that a maximum of running applications kept from
     /// starting.
-    pub(crate) untold: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
+    pub(crate) unsignalled: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
     /// Applications with an ask for which victims are searched again once something has changed.
     pub(crate) preempt_later: BTreeSet<ApplicationSlot>,
     /// Applications with an ask that waits until nodes are free of nominations, and the number of
@@ -216,7 +216,7 @@ impl Directory {
         self.application_by_hash.remove(&entry.id, slot);
         self.named.forget(slot);
         self.refused.remove(&slot);
-        self.untold_no_more(entry.leaf, slot);
+        self.remove_unsignalled(entry.leaf, slot);
         self.preempt_later.remove(&slot);
         self.for_nominations.0.remove(&slot);
         let leaf = self.queue_mut(entry.leaf);
@@ -255,17 +255,17 @@ impl Directory {
         self.applications.values()
     }
 
-    /// Lists an application of this leaf as [untold](Self::untold).
-    pub(crate) fn list_untold(&mut self, leaf: QueueSlot, slot: ApplicationSlot) {
-        self.untold.entry(leaf).or_default().insert(slot);
+    /// Lists an application of this leaf as [unsignalled](Self::unsignalled).
+    pub(crate) fn list_unsignalled(&mut self, leaf: QueueSlot, slot: ApplicationSlot) {
+        self.unsignalled.entry(leaf).or_default().insert(slot);
     }
 
-    /// Takes an application of this leaf off [`Self::untold`].
-    pub(crate) fn untold_no_more(&mut self, leaf: QueueSlot, slot: ApplicationSlot) {
-        if let Some(here) = self.untold.get_mut(&leaf) {
+    /// Takes an application of this leaf off [`Self::unsignalled`].
+    pub(crate) fn remove_unsignalled(&mut self, leaf: QueueSlot, slot: ApplicationSlot) {
+        if let Some(here) = self.unsignalled.get_mut(&leaf) {
             here.remove(&slot);
             if here.is_empty() {
-                self.untold.remove(&leaf);
+                self.unsignalled.remove(&leaf);
             }
         }
     }
@@ -318,7 +318,7 @@ impl Directory {
 pub(crate) struct Listed {
     /// Its leaf lists it as accepted and allocating.
     is_allocating: bool,
-    /// The directory lists it as [untold](Directory::untold).
+    /// The directory lists it as [unsignalled](Directory::unsignalled).
     is_unsignalled: bool,
 }
 
@@ -345,7 +345,7 @@ impl Listed {
 
     /// Has the directory list the application if the next scale-up signal may name asks of it. The
     /// scan for that signal takes it off.
-    pub(crate) fn note_untold(
+    pub(crate) fn note_unsignalled(
         &mut self,
         book: &Book,
         leaf: QueueSlot,
@@ -354,12 +354,12 @@ impl Listed {
     ) {
         if !self.is_unsignalled && book.asks.any_unsignalled() {
             self.is_unsignalled = true;
-            directory.list_untold(leaf, slot);
+            directory.list_unsignalled(leaf, slot);
         }
     }
 
     /// Has the directory list the application exactly while `is_unsignalled`.
-    pub(crate) fn set_untold(
+    pub(crate) fn set_unsignalled(
         &mut self,
         is_unsignalled: bool,
         leaf: QueueSlot,
@@ -370,9 +370,9 @@ impl Listed {
             return;
         }
         if is_unsignalled {
-            directory.list_untold(leaf, slot);
+            directory.list_unsignalled(leaf, slot);
         } else {
-            directory.untold_no_more(leaf, slot);
+            directory.remove_unsignalled(leaf, slot);
         }
     }
 }

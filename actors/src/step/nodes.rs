@@ -10,7 +10,7 @@ use monoceros_rules::decide::lending::{Lent, Loan};
 use monoceros_rules::decide::reservations::displaced_by;
 use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::{End, Reservation, Reserver};
-use monoceros_rules::specs::quotas::{Held, QUEUE_BYTES, Standing};
+use monoceros_rules::specs::quotas::{Held, QUEUE_BYTES, QuotaUsage};
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 
 use super::Baton;
@@ -51,7 +51,7 @@ impl Baton {
     }
 
     /// Returns the RM's quotas with their present usage.
-    pub(crate) fn quotas(&self) -> Standing {
+    pub(crate) fn quotas(&self) -> QuotaUsage {
         let mut standing = self.books.quotas;
         let queues = self.directory.queues.len() as u64;
         standing.here.queues = queues;

@@ -63,7 +63,7 @@ pub(crate) struct Offering {
     /// chosen again.
     pub(crate) rise_to: usize,
     /// Whether root found no child that may use the offer.
-    pub(crate) fruitless: bool,
+    pub(crate) is_without_result: bool,
 }
 
 /// A queue on the path of an offer.

@@ -63,6 +63,31 @@ impl AllocationTable {
         self.is_current(id).then(|| self.allocations.take(id.slot))?
     }
 
+    /// Looks up an allocation that the caller knows to be in the table. If it is missing, the caller
+    /// is at fault: debug builds panic, and others get `None`.
+    #[inline]
+    #[track_caller]
+    pub fn known(&self, id: AllocationId) -> Option<&Allocation> {
+        let found = self.get(id);
+        debug_assert!(found.is_some(), "allocation {id} has to be in the table");
+        found
+    }
+
+    /// As [`Self::known`], to change it.
+    #[inline]
+    #[track_caller]
+    pub fn known_mut(&mut self, id: AllocationId) -> Option<&mut Allocation> {
+        debug_assert!(self.get(id).is_some(), "allocation {id} has to be in the table");
+        self.get_mut(id)
+    }
+
+    /// Removes an allocation that the caller knows to be in the table, as [`Self::known`] finds it.
+    #[track_caller]
+    pub fn remove_known(&mut self, id: AllocationId) -> Option<Allocation> {
+        debug_assert!(self.get(id).is_some(), "allocation {id} has to be in the table");
+        self.remove(id)
+    }
+
     /// Every allocation with its id, in order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (AllocationId, &Allocation)> {
         self.allocations

@@ -322,7 +322,7 @@ impl Ask {
 
     /// Records that no node was found for it.
     pub fn found_no_node(&mut self) {
-        self.begin_anew();
+        self.begin_again();
         self.attempted = true;
     }
 
@@ -383,7 +383,7 @@ impl Ask {
     }
 
     /// Begins the search for a node again.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_again(&mut self) {
         self.unanswered = false;
         self.refresh();
         if let Some(refusals) = self.noted_refusals() {
@@ -433,7 +433,7 @@ impl Ask {
 
     /// Drops refusals and growths that passed it by, for its next allocation.
     pub(super) fn forget_refusals(&mut self) {
-        self.begin_anew();
+        self.begin_again();
         if let Some(search) = self.search.find_mut() {
             (search.passed_by, search.was_replaced) = (None, false);
         }

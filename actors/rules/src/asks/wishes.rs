@@ -37,7 +37,7 @@ impl Asks {
 
     /// Records that an ask was tried without result. Returns whether it may use more nodes now, so
     /// that it is to be tried again at once.
-    pub fn tried_in_vain(&mut self, slot: AskSlot, now_ns: i64) -> bool {
+    pub fn tried_without_result(&mut self, slot: AskSlot, now_ns: i64) -> bool {
         self.wish_mut(slot).is_some_and(|wish| {
             wish.attempts = wish.attempts.saturating_add(1);
             wish.open_by(now_ns)
@@ -54,7 +54,7 @@ impl Asks {
         nodes: &mut NodeIndex,
     ) -> Option<bool> {
         let terms = Arc::clone(self.ask(slot).wish()?.terms());
-        let may_now = self.tried_in_vain(slot, now_ns);
+        let may_now = self.tried_without_result(slot, now_ns);
         if may_now {
             self.set_waits(class, WaitSet::Due);
         } else {

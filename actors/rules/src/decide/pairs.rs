@@ -122,7 +122,7 @@ impl Search {
 
     /// Has the first member tried again on other nodes, except those whose predicates have refused
     /// it.
-    pub fn looks_elsewhere(&mut self) {
+    pub fn searches_other_nodes(&mut self) {
         self.nowhere = None;
     }
 
@@ -133,7 +133,7 @@ impl Search {
     }
 
     /// Forgets all refusals.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_again(&mut self) {
         *self = Self { held: std::mem::take(&mut self.held), ..Self::default() };
     }
 

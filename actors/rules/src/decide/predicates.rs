@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::allocations::Pairing;
 use crate::books::Books;
 use crate::nodes::Wish;
-use crate::nodes::recount::admits_anew;
+use crate::nodes::recount::admits_again;
 use crate::pending::unsettled::{OpenQuestion, Scope};
 use crate::values::ids::{AllocationId, NodeSlot};
 
@@ -94,7 +94,7 @@ pub fn confirm(
             return Confirmation::Void;
         }
         debug_assert!(
-            admits_anew(nodes, &books.allocations, &wish, node),
+            admits_again(nodes, &books.allocations, &wish, node),
             "nothing is settled where its constraint does not hold"
         );
     }

@@ -85,7 +85,7 @@ pub(crate) fn admits(
 }
 
 /// Whether a wish admits a node, by a recount of all allocations.
-pub(crate) fn admits_anew(
+pub(crate) fn admits_again(
     nodes: &NodeIndex,
     allocations: &AllocationTable,
     wish: &Wish<'_>,

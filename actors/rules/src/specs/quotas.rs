@@ -10,17 +10,17 @@
 //!
 //! # Who counts
 //! Quotas are those of an RM, but each of its partitions decides by itself. Each partition counts
-//! its own usage, and is sent the sum of the others ([`Standing::elsewhere`]). That sum arrives as
+//! its own usage, and is sent the sum of the others ([`QuotaUsage::elsewhere`]). That sum arrives as
 //! an input, so that decisions follow from inputs alone, and differs from the present one by at
 //! most a part of the quota ([`Quotas::is_worth_telling`]).
 //!
 //! ```
-//! use monoceros_rules::specs::quotas::{Held, Quota, Quotas, Standing};
-//! let mut standing = Standing::new(Quotas { nodes: 3, ..Quotas::default() });
-//! standing.here = Held { nodes: 1, ..Held::default() };
-//! assert!(standing.takes(Quota::Nodes, 2).is_ok());
-//! standing.elsewhere.nodes = 1;
-//! let over = standing.takes(Quota::Nodes, 2).unwrap_err();
+//! use monoceros_rules::specs::quotas::{Held, Quota, Quotas, QuotaUsage};
+//! let mut usage = QuotaUsage::new(Quotas { nodes: 3, ..Quotas::default() });
+//! usage.here = Held { nodes: 1, ..Held::default() };
+//! assert!(usage.takes(Quota::Nodes, 2).is_ok());
+//! usage.elsewhere.nodes = 1;
+//! let over = usage.takes(Quota::Nodes, 2).unwrap_err();
 //! assert_eq!(over.to_string(), "the resource manager may have at most 3 nodes");
 //! ```
 
@@ -216,7 +216,7 @@ pub struct OverQuota {
 
 /// The quotas of an RM and their usage, as a partition knows them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Standing {
+pub struct QuotaUsage {
     /// The quotas of the RM.
     pub most: Quotas,
     /// The usage in this partition.
@@ -225,8 +225,8 @@ pub struct Standing {
     pub elsewhere: Held,
 }
 
-impl Standing {
-    /// Builds a standing without usage.
+impl QuotaUsage {
+    /// Starts with nothing used, of these quotas.
     pub fn new(most: Quotas) -> Self {
         Self { most, ..Self::default() }
     }
@@ -275,11 +275,11 @@ mod tests {
 
     #[test]
     fn bytes_above_their_quota_keep_everything_new_out() {
-        let mut standing = Standing::new(small());
-        standing.here.bytes = 999;
-        assert!(standing.takes(Quota::Asks, 1).is_ok());
-        standing.elsewhere.bytes = 1;
-        let over = standing.takes(Quota::Asks, 1).unwrap_err();
+        let mut usage = QuotaUsage::new(small());
+        usage.here.bytes = 999;
+        assert!(usage.takes(Quota::Asks, 1).is_ok());
+        usage.elsewhere.bytes = 1;
+        let over = usage.takes(Quota::Asks, 1).unwrap_err();
         assert_eq!((over.quota, over.quota.code()), (Quota::Bytes, "R_QUOTA_BYTES"));
     }
 
@@ -311,7 +311,7 @@ mod tests {
         fn what_is_taken_stays_within_the_quota(
             steps in proptest::collection::vec((quota(), any::<bool>()), 0..200),
         ) {
-            let mut standing = Standing::new(Quotas { bytes: u64::MAX, ..small() });
+            let mut usage = QuotaUsage::new(Quotas { bytes: u64::MAX, ..small() });
             for (quota, comes) in steps {
                 let one = Held {
                     asks: u64::from(quota == Quota::Asks),
@@ -320,17 +320,17 @@ mod tests {
                     queues: u64::from(quota == Quota::Queues),
                     bytes: 0,
                 };
-                let is_full = standing.here.of(quota) == standing.most.of(quota);
+                let is_full = usage.here.of(quota) == usage.most.of(quota);
                 if comes {
-                    prop_assert_eq!(standing.takes(quota, 1).is_err(), is_full);
+                    prop_assert_eq!(usage.takes(quota, 1).is_err(), is_full);
                     if !is_full {
-                        standing.change(Held::default(), one);
+                        usage.change(Held::default(), one);
                     }
                 } else {
-                    standing.change(one, Held::default());
+                    usage.change(one, Held::default());
                 }
                 for quota in KEPT {
-                    prop_assert!(standing.here.of(quota) <= standing.most.of(quota));
+                    prop_assert!(usage.here.of(quota) <= usage.most.of(quota));
                 }
             }
         }

@@ -82,7 +82,7 @@ impl Retries {
     }
 
     /// Begins a try because of a change, now or with the next try: the first pause applies again.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_again(&mut self) {
         self.is_by_time = false;
     }
 
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!([true, true, false, true].map(&mut seconds), [1, 2, 1, 2]);
         assert_eq!(retries.until_ns(), Some(2_000_000_005));
         retries.begin_by_time();
-        retries.begin_anew();
+        retries.begin_again();
         retries.refused();
         assert_eq!(retries.pause(0).0.as_secs(), 1, "a change came before it was tried");
         retries.stop();

@@ -96,7 +96,7 @@ impl Survey for QueueRooms {
             leave.push(room.leave);
         }
         let (limits, waiting) = (BTreeMap::new(), InOrder::default());
-        let (ids, untold, whole) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        let (ids, unsignalled, whole) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         partition.survey_next(WaitingApplications {
             places,
             queues,
@@ -104,7 +104,7 @@ impl Survey for QueueRooms {
             limits,
             waiting,
             ids,
-            untold,
+            unsignalled,
             whole,
             left: Left::Unknown,
         });
@@ -123,7 +123,7 @@ struct WaitingApplications {
     /// The ids of the waiting applications.
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
     /// The leaves that had something to report when the applications to visit were determined.
-    untold: BTreeSet<QueueSlot>,
+    unsignalled: BTreeSet<QueueSlot>,
     /// The queues in which every waiting application is visited.
     whole: Vec<bool>,
     left: Left,
@@ -151,10 +151,10 @@ impl WaitingApplications {
     /// Returns the queues in which every waiting application is visited, although the RM knows of
     /// its asks: the application uses part of what a queue, a user or a group leaves to
     /// applications with something to report, or has to be notified that it may not run yet. The
-    /// applications with something to report wait in the leaves `untold`.
-    fn visited_whole(&self, untold: &BTreeSet<usize>) -> Vec<bool> {
-        let mut counted = untold.clone();
-        if !untold.is_empty() {
+    /// applications with something to report wait in the leaves `unsignalled`.
+    fn visited_whole(&self, unsignalled: &BTreeSet<usize>) -> Vec<bool> {
+        let mut counted = unsignalled.clone();
+        if !unsignalled.is_empty() {
             let limited = self.leave.iter().enumerate();
             let limited =
                 limited.filter(|(_, it)| it.is_waiting && it.limited != LimitedUsers::None);
@@ -164,7 +164,7 @@ impl WaitingApplications {
         for (leaf, whole) in whole.iter_mut().enumerate() {
             let is_limited = match self.leave[leaf].limited {
                 LimitedUsers::None => false,
-                LimitedUsers::MayStart => !untold.is_empty(),
+                LimitedUsers::MayStart => !unsignalled.is_empty(),
                 LimitedUsers::Full => true,
             };
             *whole |= self.leave[leaf].is_waiting && (is_limited || !self.may_start(leaf));
@@ -179,10 +179,10 @@ impl WaitingApplications {
 
     /// Determines the applications to visit.
     fn begin(&mut self, directory: &Directory) {
-        let known = directory.untold.keys().filter(|leaf| self.places.contains_key(*leaf));
-        self.untold = known.copied().collect();
-        let untold = self.untold.iter().filter_map(|leaf| self.waits_at(*leaf)).collect();
-        self.whole = self.visited_whole(&untold);
+        let known = directory.unsignalled.keys().filter(|leaf| self.places.contains_key(*leaf));
+        self.unsignalled = known.copied().collect();
+        let unsignalled = self.unsignalled.iter().filter_map(|leaf| self.waits_at(*leaf)).collect();
+        self.whole = self.visited_whole(&unsignalled);
         self.left = if self.whole.contains(&true) {
             Left::Concerned(0, u32::try_from(directory.applications.bound()).unwrap_or(u32::MAX))
         } else {
@@ -191,15 +191,15 @@ impl WaitingApplications {
     }
 
     /// Returns the next applications with something to report.
-    fn next_untold(
+    fn next_unsignalled(
         &mut self,
         behind: Option<(QueueSlot, ApplicationSlot)>,
         directory: &Directory,
     ) -> Vec<ApplicationSlot> {
         let from = behind.map_or(Unbounded, |(leaf, _)| Included(leaf));
-        let leaves = directory.untold.range((from, Unbounded));
+        let leaves = directory.unsignalled.range((from, Unbounded));
         let next: Vec<_> = leaves
-            .filter(|(leaf, _)| self.untold.contains(leaf))
+            .filter(|(leaf, _)| self.unsignalled.contains(leaf))
             .flat_map(|(leaf, here)| {
                 let last = behind.filter(|(last, _)| last == leaf);
                 let from = last.map_or(Unbounded, |(_, slot)| Excluded(slot));
@@ -224,7 +224,8 @@ impl WaitingApplications {
             next += 1;
             let Some(leaf) = directory.application(slot).map(|entry| entry.leaf) else { continue };
             let is_unsignalled = || {
-                let here = directory.untold.get(&leaf).filter(|_| self.untold.contains(&leaf));
+                let here =
+                    directory.unsignalled.get(&leaf).filter(|_| self.unsignalled.contains(&leaf));
                 here.is_some_and(|here| here.contains(&slot))
             };
             if self.waits_at(leaf).is_some_and(|leaf| self.whole[leaf]) || is_unsignalled() {
@@ -243,7 +244,7 @@ impl Survey for WaitingApplications {
             self.begin(directory);
         }
         Route::default().applications(match self.left {
-            Left::Untold(behind) => self.next_untold(behind, directory),
+            Left::Untold(behind) => self.next_unsignalled(behind, directory),
             Left::Concerned(from, end) => self.next_concerned((from, end), directory),
             Left::Unknown | Left::Nobody => Vec::new(),
         })
@@ -387,8 +388,18 @@ mod tests {
             .unzip();
         let (limits, waiting) = (BTreeMap::new(), InOrder::default());
         let (places, ids) = (BTreeMap::new(), BTreeMap::new());
-        let (untold, whole, left) = (BTreeSet::new(), Vec::new(), Left::Unknown);
-        WaitingApplications { places, queues, leave, limits, waiting, ids, untold, whole, left }
+        let (unsignalled, whole, left) = (BTreeSet::new(), Vec::new(), Left::Unknown);
+        WaitingApplications {
+            places,
+            queues,
+            leave,
+            limits,
+            waiting,
+            ids,
+            unsignalled,
+            whole,
+            left,
+        }
     }
 
     #[test]
@@ -419,8 +430,8 @@ mod tests {
             (queue(Some(5), unlimited()), true, LimitedUsers::None),
             (queue(Some(5), unlimited()), true, LimitedUsers::None),
         ]);
-        let whole = |untold: &[usize]| -> Vec<usize> {
-            let whole = look.visited_whole(&untold.iter().copied().collect());
+        let whole = |unsignalled: &[usize]| -> Vec<usize> {
+            let whole = look.visited_whole(&unsignalled.iter().copied().collect());
             whole.iter().enumerate().filter(|(_, whole)| **whole).map(|(leaf, _)| leaf).collect()
         };
         assert_eq!(whole(&[]), [3, 4], "somebody may not start there");

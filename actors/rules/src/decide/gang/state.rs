@@ -79,7 +79,7 @@ impl GangSearch {
     /// Has the gang tried with the next offer, after a change that concerns it.
     pub fn wake(&mut self) {
         (self.waits, self.places) = (WaitSet::Due, None);
-        self.retries.begin_anew();
+        self.retries.begin_again();
         if let Some(search) = &mut self.search {
             search.tries_domains_again();
         }
@@ -92,7 +92,7 @@ impl GangSearch {
 
     /// Has the gang tried with the next offer from the beginning: members may use more nodes than
     /// before.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_again(&mut self) {
         (self.waits, self.places, self.search) = (WaitSet::Due, None, None);
     }
 

@@ -60,14 +60,14 @@ impl PairSearch {
     /// Begins an offer in the phase of pairs. Nodes that have grown since the search began may
     /// accept members that they refused.
     pub fn begin(&mut self, nodes: &NodeIndex) {
-        if self.looks_elsewhere() {
+        if self.searches_other_nodes() {
             // A node has more capacity, even if only by the return of a placement.
-            self.retries.begin_anew();
+            self.retries.begin_again();
         }
         // After the return of a placement that was not settled, no node accepts what it refused
         // before.
         if nodes.may_hold_grown_since(self.since, &Resources::new()) {
-            self.search.begin_anew();
+            self.search.begin_again();
         }
         self.since = nodes.growth();
     }
@@ -112,9 +112,9 @@ impl PairSearch {
 
     /// Restarts the search after a change that members and places of a group wait for.
     pub fn look_again(&mut self) {
-        self.search.begin_anew();
+        self.search.begin_again();
         self.waits = WaitSet::Due;
-        self.retries.begin_anew();
+        self.retries.begin_again();
     }
 
     /// Continues the search after members or free places have changed. The first member may be
@@ -128,7 +128,7 @@ impl PairSearch {
     pub fn invalidate(&mut self) -> bool {
         let waited = matches!(self.waits, WaitSet::Parked(_));
         if waited {
-            self.search.begin_anew();
+            self.search.begin_again();
             self.waits = WaitSet::Due;
         }
         waited
@@ -146,10 +146,10 @@ impl PairSearch {
 
     /// Has members tried on other nodes again after a node was added, changed or grew. Returns
     /// whether the search waited.
-    pub fn looks_elsewhere(&mut self) -> bool {
+    pub fn searches_other_nodes(&mut self) -> bool {
         let waited = matches!(self.waits, WaitSet::Parked(_));
         if waited {
-            self.search.looks_elsewhere();
+            self.search.searches_other_nodes();
             self.waits = WaitSet::Due;
         }
         waited
@@ -180,7 +180,7 @@ mod tests {
     fn only_the_last_refusal_is_retried() {
         let (mut search, first) = refused();
         assert!(matches!(search.waits(), WaitSet::Parked(_)));
-        assert!(search.looks_elsewhere());
+        assert!(search.searches_other_nodes());
         search.refused(AskKey::new(0, 1, 1), None);
         let (_, second) = search.rest(Epoch::default(), 1).unwrap();
         assert!(!search.retry(first), "a later refusal has a time of its own");

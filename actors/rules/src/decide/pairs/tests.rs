@@ -66,7 +66,7 @@ fn a_search_that_begins_anew_forgets_refusals_and_keeps_the_order() {
     search.refused_elsewhere(world.key(ask));
     assert!(search.met_refusals());
     assert_ne!(world.next(&mut search), NextPair::InPlace(first));
-    search.begin_anew();
+    search.begin_again();
     assert!(!search.met_refusals());
     assert_eq!(search.held.len(), 1);
     assert_eq!(world.next(&mut search), NextPair::InPlace(first));
@@ -216,7 +216,7 @@ proptest! {
                     let node = world.nodes[node % world.nodes.len()];
                     world.books.nodes.update(node, None, &of(free, free));
                 }
-                Step::BeginAnew => search.begin_anew(),
+                Step::BeginAnew => search.begin_again(),
             }
         }
     }

@@ -315,7 +315,7 @@ impl Judge for MayUse<'_> {
         self.nodes.borrow().could_admit(node, &self.kind(member).request(&[]))
     }
 
-    fn looks_at_victims(&self) -> bool {
+    fn searches_victims(&self) -> bool {
         let counts = |(terms, ..): &(Arc<Terms>, usize, Option<ApplicationSlot>)| terms.counts();
         self.asking.kinds.iter().any(|kind| kind.wish.as_ref().is_some_and(counts))
     }

@@ -54,7 +54,7 @@ impl Planner {
         if self.nodes[node as usize].is_out {
             return None;
         }
-        let could_suit = if judge.looks_at_victims() {
+        let could_suit = if judge.searches_victims() {
             judge.could_suit(goal.member, self.nodes[node as usize].slot)
         } else {
             self.suits(judge, node, goal, &[])
@@ -74,7 +74,7 @@ impl Planner {
             let is_answer = goal.may_be_empty || !chosen.is_empty();
             return is_answer.then(|| self.solution(node, chosen));
         }
-        let is_like_others = is_fit && !judge.looks_at_victims();
+        let is_like_others = is_fit && !judge.searches_victims();
         let known = if is_like_others { self.elsewhere.clone() } else { Elsewhere::Unknown };
         let chosen = match known {
             Elsewhere::Known(chosen) => chosen,
@@ -99,7 +99,7 @@ impl Planner {
         judge: &dyn Judge,
         short: &Row,
     ) -> Option<Vec<u32>> {
-        let needs_node = !is_nothing(short) || judge.looks_at_victims();
+        let needs_node = !is_nothing(short) || judge.searches_victims();
         let helps = |at: &u32| {
             let candidate = &self.candidates[*at as usize];
             let size = self.sizes.row(*at as usize);
@@ -154,7 +154,7 @@ impl Planner {
                 continue;
             }
             if !application.goes_as_one {
-                let is_twin = !judge.looks_at_victims()
+                let is_twin = !judge.searches_victims()
                     && items.last().is_some_and(|last| self.are_alike(last, at));
                 items.push(self.item(SmallVec::from_slice(&[at]), node, is_twin));
             } else if !seen.contains(&candidate.application) {
@@ -325,7 +325,7 @@ impl Planner {
 
     fn helps(&self, search: &Search<'_>, item: &Item, left: &Row) -> bool {
         super::rows::have_in_common(&item.cover, left)
-            || (search.judge.looks_at_victims() && !is_nothing(&item.cover))
+            || (search.judge.searches_victims() && !is_nothing(&item.cover))
             || (search.needs_queues
                 && item.members.iter().any(|at| {
                     let leaf = self.candidates[*at as usize].leaf as usize;
@@ -337,7 +337,7 @@ impl Planner {
         if !is_nothing(left) || (search.needs_queues && !self.tree.have_room(&self.total)) {
             return false;
         }
-        if !search.judge.looks_at_victims() {
+        if !search.judge.searches_victims() {
             return true;
         }
         let items = search.chosen.iter().flat_map(|at| &search.items[*at].members);

@@ -76,7 +76,7 @@ pub trait Judge {
     }
 
     /// Whether evicted allocations can make a difference. If not, a node is judged once.
-    fn looks_at_victims(&self) -> bool {
+    fn searches_victims(&self) -> bool {
         false
     }
 }

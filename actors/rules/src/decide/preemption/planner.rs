@@ -198,7 +198,7 @@ impl Planner {
             self.tree.nominate(&self.total.clone());
         }
         for node in touched {
-            self.rank_anew(node, &[]);
+            self.rank_again(node, &[]);
         }
     }
 
@@ -287,7 +287,7 @@ impl Planner {
         self.rooms.row_mut(node).copy_from_slice(&room);
         self.elsewhere = Elsewhere::Unknown;
         draft.mates.push((member, self.nodes[node].slot));
-        self.rank_anew(solution.node, &solution.order);
+        self.rank_again(solution.node, &solution.order);
         draft.places.push((member, solution));
     }
 
@@ -306,7 +306,7 @@ impl Planner {
                 }
             }
             self.give_back_solution(&solution);
-            self.rank_anew(solution.node, &solution.order);
+            self.rank_again(solution.node, &solution.order);
         }
     }
 

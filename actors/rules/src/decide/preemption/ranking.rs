@@ -39,7 +39,7 @@ impl Emission {
         judge: &dyn Judge,
         goal: &Goal,
     ) -> Option<Solution> {
-        planner.rank(goal, judge.looks_at_victims());
+        planner.rank(goal, judge.searches_victims());
         loop {
             let bound = planner.next_bound(self.after);
             let found = self.found.keys().next().copied();
@@ -57,8 +57,8 @@ impl Emission {
 
 impl Planner {
     /// Computes the bounds for this goal, unless they exist.
-    fn rank(&mut self, goal: &Goal, looks_at_victims: bool) {
-        let may_be_empty = goal.may_be_empty || looks_at_victims;
+    fn rank(&mut self, goal: &Goal, searches_victims: bool) {
+        let may_be_empty = goal.may_be_empty || searches_victims;
         let holds = |it: &Ranking| it.wanted == goal.wanted && it.may_be_empty == may_be_empty;
         if self.ranking.as_ref().is_some_and(holds) {
             return;
@@ -76,7 +76,7 @@ impl Planner {
     }
 
     /// Computes new bounds for this node and the nodes of these candidates.
-    pub(super) fn rank_anew(&mut self, node: u32, order: &[u32]) {
+    pub(super) fn rank_again(&mut self, node: u32, order: &[u32]) {
         let Some(mut ranking) = self.ranking.take() else { return };
         let mut nodes: SmallVec<[u32; 4]> = SmallVec::from_slice(&[node]);
         nodes.extend(order.iter().map(|at| self.candidates[*at as usize].node));

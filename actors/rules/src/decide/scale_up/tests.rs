@@ -324,17 +324,17 @@ proptest! {
         sizes in sizes(),
         asked in asked(),
         left in prop::collection::vec(limits(), 3),
-        untold in prop::collection::vec(any::<bool>(), 8),
+        unsignalled in prop::collection::vec(any::<bool>(), 8),
     ) {
         let left = rooms(&left);
         let (queues, applications) = tree_of(sizes, asked);
-        let is_unsignalled = |number: ApplicationSlot| untold[number.index()];
-        let of_untold = |queues: &[QueueRoom], applications: &[ApplicationWaiting]| {
+        let is_unsignalled = |number: ApplicationSlot| unsignalled[number.index()];
+        let of_unsignalled = |queues: &[QueueRoom], applications: &[ApplicationWaiting]| {
             let mut wanted = wanted(queues.to_vec(), left.clone(), applications.to_vec());
             wanted.retain(|wanted| is_unsignalled(wanted.application));
             wanted
         };
-        let all = of_untold(&queues, &applications);
+        let all = of_unsignalled(&queues, &applications);
 
         let is_counted =
             |it: &ApplicationWaiting| is_unsignalled(it.application) || !it.limits.is_empty();
@@ -342,6 +342,6 @@ proptest! {
         let whole = shares_room(&queues, &leaves.collect());
         let mut counted = applications;
         counted.retain(|it| is_counted(it) || whole[it.leaf]);
-        prop_assert_eq!(of_untold(&queues, &counted), all);
+        prop_assert_eq!(of_unsignalled(&queues, &counted), all);
     }
 }

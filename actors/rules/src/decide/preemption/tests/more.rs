@@ -451,7 +451,7 @@ impl Judge for Avoids {
         trial.gone.contains(&self.0)
     }
 
-    fn looks_at_victims(&self) -> bool {
+    fn searches_victims(&self) -> bool {
         true
     }
 }
@@ -483,7 +483,7 @@ impl Judge for Elsewhere {
         false
     }
 
-    fn looks_at_victims(&self) -> bool {
+    fn searches_victims(&self) -> bool {
         true
     }
 }
