@@ -1,8 +1,8 @@
 //! The counts of one partition, with a method for each event that handlers count.
 //!
 //! A tally travels with the baton. Counting adds to plain numbers, and [`Tally::flush`] adds them to the
-//! shared metrics once per turn: an atomic counter shared by threads would be written several times per
-//! decision.
+//! shared metrics once per turn: an atomic counter shared by threads would otherwise be written
+//! several times per decision.
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@
 //! # Invariants
 //! * A placement is booked here only after its node confirmed it, in the same step. Where the RM's
 //!   predicate is answered later it is booked as unsettled ([`predicates`]).
-//! * A change of its pending amount, its state or its priority climbs to root before anything but a
-//!   visit is done.
+//! * A change of its pending amount, its state or its priority climbs to root before a step other
+//!   than a visit begins.
 //! * A change of its holdings changes the usage of its user and group in the same visit: a
 //!   placement at once, all other changes once for the whole visit, by the same delta that climbs
 //!   the queues. [`Membership`] decides when the application counts among their running

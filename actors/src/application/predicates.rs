@@ -4,14 +4,16 @@
 //! # The way of a placement
 //! An offer picks a node as usual; the node holds the amount, books the question and sends it. The
 //! placement is booked here as *unsettled*: the pending amount shrinks, and application and queues
-//! count the placement as allocated, so that order and quota include it. It has no UUID, its
-//! application enters no state, and no release can name it. The answer enters through the inbox,
-//! visits the node that passes, which confirms or refuses it, and then comes here:
+//! count the placement as allocated, so that order and quota include it. It has no UUID, does not
+//! change the state of its application, and cannot be named by a release. The answer enters through
+//! the inbox, visits the node whose predicate passed, which confirms or refuses the placement, and
+//! then visits the application:
 //!
-//! * confirmed: it is an allocation, there;
-//! * failed: refunded, and its ask goes on with the nodes that have not refused ([`Try`]);
+//! * confirmed: it becomes an allocation on that node;
+//! * failed: refunded, and its ask is tried on the nodes that have not refused it ([`Try`]);
 //! * presumed to fail, because the RM did not answer: the same, but without a scale-up signal;
-//! * void, unanswered, or refused by the node that passed: refunded, and asked again.
+//! * void, unanswered, or refused by the node although its predicate passed: refunded, and asked
+//!   again.
 //!
 //! # Invariants
 //! * Code that takes a question out of `books.unsettled` settles its placement or refunds it, in that

@@ -2,8 +2,8 @@
 //!
 //! Rules decide which ask reserves which node, and what follows from a reservation
 //! ([`monoceros_rules::decide::reservations`], [`monoceros_rules::decide::at_reserved`]); here it
-//! is carried out. An ask that found no node reserves one in the same offer, if the rules allow it
-//! by then: unless it requires the node, it has to be old enough, and either all nodes together
+//! is carried out. An ask that found no node reserves one in the same offer, if the rules allow it:
+//! unless it requires the node, it has to be old enough, and either all nodes together
 //! have capacity for it, or enough growths have passed it by. The RM is asked first, unless the ask
 //! requires the node. If the RM answers later, the ask waits as if it could reserve none until the
 //! answer arrives.

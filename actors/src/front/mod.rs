@@ -1,6 +1,6 @@
 //! The front: registered resource managers, the requests of each in order, and its notifications.
 //!
-//! # Why a room of its own
+//! # Why a module of its own
 //! The front runs on one thread, apart from partitions. Work that is slow or may panic (texts,
 //! callbacks, the interface's messages) is done here, so that no decision waits for it.
 //!

@@ -52,7 +52,8 @@ impl Events {
         }
     }
 
-    /// Counts events that are kept for their RM, and events that exceed its capacity.
+    /// Counts events that were kept for their RM, and events that were dropped because too many
+    /// were waiting.
     pub fn stored(&self, kept: usize, dropped: usize) {
         self.stored.add(count(kept));
         self.not_stored.add(count(dropped));

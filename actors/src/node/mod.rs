@@ -5,8 +5,8 @@
 //! without a lock. The node asks the RM's predicate before it confirms. An RM in this process is
 //! asked within the step, so that a refusal in the middle of a run of placements is exact. An RM
 //! that answers later is sent a question from here ([`Baton::ask_later`]), and the amount is held
-//! until the answer. The answer comes back to the node that passes, which confirms the placement or
-//! refuses it.
+//! until the answer. The answer comes back to the node whose predicate passed, which confirms the
+//! placement or refuses it.
 //!
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every

@@ -1,11 +1,11 @@
 //! Contents of the notifications of a resource manager: allocations, releases, states of
 //! applications, and requests that more machines would help.
 //!
-//! # Why a room of its own
-//! The same values are read by three rooms: the session makes the interface's messages of them,
+//! # Why a module of its own
+//! The same values are read by three modules: the session makes the interface's messages of them,
 //! [`events`](crate::events) keeps them as the events that they stand for, and an RM in this
 //! process reads them without a message ([`AllocationNotices`](crate::AllocationNotices)). They are
-//! plain data and know none of those rooms.
+//! plain data and know none of those modules.
 
 mod allocations;
 mod amounts;

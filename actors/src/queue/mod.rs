@@ -6,10 +6,11 @@
 //! only while the baton is here, so that an offer always reads totals of one and the same moment.
 //!
 //! # Invariants
-//! * A queue's totals are the sum of its children's, whenever anything except a visit begins.
+//! * Whenever a step other than a visit begins, a queue's totals are the sum of its children's.
 //! * The order holds exactly the children with pending asks; a child's bound there is never tighter
 //!   than what is pending below it.
-//! * The books note whether any ask is pending in the partition, by root's pending amount.
+//! * Root's pending amount tells whether any ask is pending in the partition; root notes it in the
+//!   books.
 //! * An offer on its way down leaves a [`Frame`]; the queue takes the frame's decisions into its
 //!   totals when the offer rises past it, before anything else reads them.
 

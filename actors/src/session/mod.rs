@@ -4,7 +4,7 @@
 //! complete, and the outlet sends them to the session by the [`SessionLink`]. A [`Barrier`] passes
 //! through all partitions of a session and shows that everything before it was delivered.
 //!
-//! # Why a room of its own
+//! # Why a module of its own
 //! Partitions send these messages and the front receives them. They stand below both, so that no
 //! partition depends on the front.
 

@@ -7,7 +7,7 @@
 //! A visit before and after which no ask is pending changes the totals of queues but not their
 //! order, and the totals are not read until the next offer or survey. A shim that reports running
 //! pods names another application each time. So the changes of consecutive visits of that kind are
-//! gathered, and climb together, one climb for each leaf, before anything except a visit is done.
+//! gathered, and climb together, one climb for each leaf, before a step other than a visit begins.
 //! In a partition that preempts by quota, each change climbs by itself: a change that takes a queue
 //! above its maximum starts the time to fall below it again.
 

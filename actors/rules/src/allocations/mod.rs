@@ -1,7 +1,7 @@
 //! The allocations of a partition, and placements that are still to become allocations.
 //!
-//! This room is below the node index, which counts allocations for placement constraints, and below
-//! the asks from which allocations are made.
+//! This module is below the node index, which counts allocations for placement constraints, and
+//! below the asks from which allocations are made.
 
 mod allocation;
 pub mod course;

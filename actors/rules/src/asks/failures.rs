@@ -7,8 +7,9 @@
 //! does the last ask of a class. An ask that was never tried without result has no log.
 //!
 //! # Invariants
-//! * A log has at most [`TEXTS_MAX`] reasons, since predicates word them; a further reason replaces
-//!   the one that was found the longest ago. Of each text at most [`TEXT_BYTES`] are kept.
+//! * Predicates word their reasons freely, so a log is bounded to [`TEXTS_MAX`] of them; a further
+//!   reason replaces the one that was found the longest ago. Of each text at most [`TEXT_BYTES`]
+//!   are kept.
 //! * Reasons are in the order in which they were found last.
 
 use std::borrow::Cow;

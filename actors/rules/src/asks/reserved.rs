@@ -9,7 +9,8 @@
 //!
 //! # Invariants
 //! * A reserved ask with outstanding instances is the only member of its class, and its class has
-//!   an entry here, under its key. In the order of all classes that class waits for nothing.
+//!   an entry here, under its key. In the order of all classes no event makes that class be tried
+//!   again; only its entry here does.
 //! * No other class has an entry here.
 
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 //! # Invariants
 //! * An ask whose start failed is alone in its class until a start succeeds. Other asks like it are
 //!   tried as if no start had failed.
-//! * While it backs off its class waits for nothing, whatever else happens; when the back-off ends
-//!   the class is due.
+//! * While it backs off, no event makes its class be tried again. When the back-off ends, the class
+//!   is due.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Sets the terms of the placement constraints of asks, and opens further choices as time passes.
+//! Sets the placement constraint of an ask, and opens its later *choices* (alternative lists of
+//! conditions) as the ask waits or is tried without result.
 
 use std::sync::Arc;
 
@@ -85,7 +86,8 @@ impl Asks {
         (wish.armed_ns.replace(at) != Some(at)).then_some(at)
     }
 
-    /// Opens the choices of an ask whose time has come. Returns whether it may use more nodes now.
+    /// Opens those choices of the ask's constraint that may be used at this time. Returns whether
+    /// the ask may use more nodes than before.
     pub fn wish_is_due(&mut self, slot: AskSlot, now_ns: i64) -> bool {
         self.wish_mut(slot).is_some_and(|wish| {
             wish.armed_ns = None;

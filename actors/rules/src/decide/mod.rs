@@ -1,6 +1,6 @@
 //! The decisions, as rules.
 //!
-//! # Why a room of its own
+//! # Why a module of its own
 //! These rules are what the scheduler is for. Each rule takes the facts that it needs, changes
 //! nothing, and returns a value that names what to do; actors carry it out. So each rule can be
 //! tested with a few lines of plain values, and a new kind of decision (pairs, reservations, gangs,

@@ -176,9 +176,10 @@ pub fn claim(ask: &Ask, rank: &Rank, books: &Books, patience: &Patience, now_ns:
     }
 }
 
-/// Returns the node that an ask reserves in place of another reservation, if no more nodes may be
-/// reserved. The reservation that ends is the last of those that come after the ask. The node is
-/// `best`, which lacks the least for the ask, or else the node of that reservation.
+/// No further node may be reserved for this ask, so another reservation has to end for it: the last
+/// of those that rank after it. Returns that reservation and the node that the ask then reserves:
+/// `best` (the node that lacks the least) if it may be set aside, or else the node of the
+/// reservation that ends. `None` if neither node may be reserved.
 fn instead(ask: &Ask, rank: &Rank, best: Option<NodeSlot>, books: &Books) -> Option<Claim> {
     let (nodes, request) = (&books.nodes, ask.request());
     let (of, last) = books.reservations.last_replaced_by(rank, &books.queues)?;

@@ -3,7 +3,7 @@
 //! # Invariants
 //! * A ring allocates only once, when it is made. Memory that was never filled is not touched, so
 //!   the ring of a partition with few decisions takes little.
-//! * The items of one call are stored in one piece.
+//! * Items that are added together are contiguous in memory.
 //! * A position is used only once, so items that were overwritten are recognized.
 
 /// The last values, up to a number.

@@ -79,7 +79,8 @@ pub struct ShownLevel {
     pub chosen: Arc<str>,
     /// The second, if there was one.
     pub runner_up: Option<Arc<str>>,
-    /// Namespace and name of the second victim's pod; empty if it is none.
+    /// Namespace and name of the pod of the second candidate for eviction; empty if this is not the
+    /// choice of a victim, or the candidate is no pod.
     pub runner_up_pod: Arc<str>,
     /// The reason why the first comes before the second.
     pub rule: String,

@@ -60,7 +60,8 @@ pub(super) struct Level {
     pub(super) why: Why,
     /// The second child; empty if there was none.
     pub(super) runner_up: Text,
-    /// The pod of the runner-up; empty if it is no pod.
+    /// The pod of the second candidate for eviction; empty if this is not the choice of a victim,
+    /// or the candidate is no pod.
     pub(super) runner_up_pod: Text,
 }
 

@@ -1,4 +1,4 @@
-//! The numbers of lanes, of places in trackers, and of limits.
+//! Typed ids of lanes, of entries in trackers, and of limits.
 
 crate::slot! {
     /// The entry of a user or group for one queue, among all trackers.

@@ -1,4 +1,5 @@
-//! The numbers of limits that several lanes share: at most [`MOST`] have one at a time.
+//! The ids (*numbers*) of limits that several lanes share: at most [`MOST`] limits have one at a
+//! time.
 
 use super::ids::PlaceId;
 

@@ -37,7 +37,8 @@ pub(super) struct Place {
     pub(super) loosened: Loosening,
     /// The number of lanes that end here or below.
     pub(super) n_lanes: u32,
-    /// The number of its limit, if it has one; see [`super::shared`].
+    /// The id (*number*) under which this limit is shared by several lanes; `None` if it has none.
+    /// See [`super::shared`].
     pub(super) number: Option<u8>,
     /// Lanes that end here.
     pub(super) lanes: BTreeSet<LaneId>,

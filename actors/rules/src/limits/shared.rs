@@ -5,8 +5,8 @@
 //! A lane whose asks its own limits hold back is hidden from the queues above, and its leaf is
 //! notified when it may continue. If a thousand leaves waited for one limit, a release that frees
 //! room for one of them would notify all, and each would get an offer, too late in all cases except
-//! one. So a limit that several lanes count for gets a number, and asks that wait for it stay
-//! visible with that number ([`Limited`](crate::waiting::Limited),
+//! one. So a limit that several lanes count for gets a *number*, an id below [`MOST`], and asks
+//! that wait for it stay visible with that number ([`Limited`](crate::waiting::Limited),
 //! [`LimitedStarts`](crate::waiting::LimitedStarts)). An offer checks the limit itself, finds the
 //! first ask that may continue in the order of the queues, and skips all others once the room is
 //! used again.

@@ -1,7 +1,7 @@
 //! Copies of the counts of the trackers, for REST and for the audit.
 //!
 //! Both get copies in an order that suits them, since an entry of a tracker knows only its
-//! neighbours, and its number has no meaning elsewhere.
+//! neighbours, and its id has no meaning elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

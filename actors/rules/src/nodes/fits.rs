@@ -30,7 +30,7 @@ pub enum Fits {
 }
 
 impl Fits {
-    /// Returns the number of the reason why the node itself refuses the request; `None` if it does
+    /// Returns the index of the reason why the node itself refuses the request; `None` if it does
     /// not, or if that is not known.
     pub fn refusal(&self, node: &str) -> Option<u16> {
         match self {
@@ -53,7 +53,7 @@ impl Fits {
         }
     }
 
-    /// The reason with this number.
+    /// Returns the reason at this index.
     pub(super) fn reason(&self, number: u16) -> Option<&Arc<str>> {
         match self {
             Self::Known(fits) => fits.reasons.get(usize::from(number)),
@@ -70,19 +70,19 @@ pub type NodePlaces = SeededMap<Arc<str>, u32>;
 pub struct NodeFits {
     /// The index of each node in `refusals`. Shared by all kinds of requests.
     places: Arc<NodePlaces>,
-    /// For each node the number of the reason plus one; zero if the request may use the node.
+    /// For each node 1 + the index of its reason in `reasons`; 0 if the request may use the node.
     refusals: Vec<u16>,
     reasons: Vec<Arc<str>>,
 }
 
 impl NodeFits {
-    /// Builds it from the answers of the nodes, at the indices in `places`: for each the number of
-    /// its reason plus one, or zero. A node without an index may be used.
+    /// Builds the table of refusals. `refusals[places[node]]` is 0 if the request may use the node,
+    /// and otherwise 1 + an index into `reasons`. A node that is not in `places` may be used.
     pub fn new(places: Arc<NodePlaces>, refusals: Vec<u16>, reasons: Vec<Arc<str>>) -> Self {
         Self { places, refusals, reasons }
     }
 
-    /// Returns the number of the reason why a node refuses; `None` if it does not.
+    /// Returns the index of the reason why a node refuses; `None` if it does not.
     fn refusal(&self, node: &str) -> Option<u16> {
         let place = usize::try_from(*self.places.get(node)?).ok()?;
         self.refusals.get(place)?.checked_sub(1)
@@ -90,7 +90,7 @@ impl NodeFits {
 }
 
 impl<'a> FromIterator<(&'a str, &'a str)> for NodeFits {
-    /// Builds it from the nodes that refuse, each with its reason.
+    /// Builds the table from the nodes that refuse, each with its reason.
     ///
     /// ```
     /// # use monoceros_rules::nodes::{Fits, NodeFits};

@@ -112,7 +112,7 @@ struct Counts<'a> {
     fits: &'a Fits,
     /// The number of nodes that lack a resource, by the index of the resource in the request.
     short: Vec<usize>,
-    /// The number of nodes that refuse, by the number of the reason.
+    /// The number of nodes that refuse, by the index of the reason.
     unfit: Vec<usize>,
 }
 

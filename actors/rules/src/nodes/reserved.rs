@@ -114,8 +114,8 @@ impl NodeIndex {
 }
 
 impl NodeIndex {
-    /// Sets the share of the capacity of open nodes that may be set aside for asks that reserve
-    /// them, in percent.
+    /// Sets how much of the total capacity of schedulable nodes reservations may set aside, in
+    /// percent.
     pub fn set_reservation_share(&mut self, percent: u32) {
         self.share.percent = percent;
     }

@@ -91,7 +91,7 @@ pub fn tenth(percent: i64) -> usize {
 pub enum RecommendationKind {
     /// The accounted amount exceeds the capacity.
     Overcommitted,
-    /// It drains and is empty: it can be removed.
+    /// The node drains and is empty: it can be removed.
     Drained,
     /// The measured usage exceeds the capacity.
     ObservedOverload,

@@ -267,8 +267,8 @@ impl fmt::Display for Clamped {
     }
 }
 
-/// Returns the limits that are stored for configured ones. A maximum without a quantity above zero
-/// is no maximum, so `memory: 0` alone limits nothing; worth a warning if it was configured.
+/// Returns the limits to store for a configured maximum. `None` if no quantity is above zero:
+/// `memory: 0` alone limits nothing, and the caller should warn of it.
 pub fn stored_limits(configured: &Resources) -> Option<Limits> {
     configured.is_positive().then(|| configured.clone().into())
 }

@@ -42,7 +42,7 @@ impl Aging {
     }
 
     /// Records that an ask will be old enough at this time, ns since the epoch. Returns whether the
-    /// caller has to arm a deadline for it; it has not if an earlier one is armed.
+    /// caller has to arm a deadline: no, if one is armed already for this time or earlier.
     #[must_use]
     pub fn wait_until(&mut self, at_ns: i64) -> bool {
         let is_earlier = self.deadline_ns.is_none_or(|armed| at_ns < armed);

@@ -1,9 +1,9 @@
-//! The small numbers by which a partition names its nodes, applications, asks, classes of asks and
-//! allocations.
+//! Typed ids: the small numbers by which a partition names its nodes, applications, asks, classes
+//! of asks and allocations.
 //!
-//! They are in this room, below all rooms that use them: an allocation names its node and a node
-//! counts its allocations, and neither has to import the other for that. The tables that assign the
-//! numbers are elsewhere.
+//! They are in this module, below all modules that use them: an allocation names its node and a
+//! node counts its allocations, and neither has to import the other for that. The tables that
+//! assign the ids are elsewhere.
 
 use std::fmt;
 

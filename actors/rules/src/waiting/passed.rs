@@ -1,7 +1,8 @@
-//! The bound over pending asks that may reserve a node once enough growths have passed them by. A
-//! growth passes an ask by if it leaves too little for the ask
-//! ([`PassedBy`](crate::nodes::PassedBy)). These asks want more than the free capacity of all nodes
-//! together.
+//! The bound over asks that want more than the free capacity of all nodes together.
+//!
+//! Such an ask may reserve a node only after several consecutive growths ([`Growth`]: a node became
+//! acceptable to some ask), each of a node that this ask may use, and each with too little left for
+//! it. Each of these growths has *passed the ask by* ([`PassedBy`](crate::nodes::PassedBy)).
 
 use super::view::View;
 use crate::values::epoch::Growth;

@@ -1,6 +1,7 @@
 //! Controls of a session, and the state dump of its RM.
 //!
-//! The session keeps lasting controls for partitions that are started later.
+//! The session remembers the controls that stay in force, and applies them to partitions that are
+//! started later.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -17,14 +17,15 @@
 //!
 //! The slices see the partition at slightly different times. Asks that are placed or withdrawn
 //! during the scan are not reported; asks that arrive during the scan are reported by the next one,
-//! one second later. There is one exception: in a leaf that had something to report at the
-//! beginning, a new ask is reported by this scan if its application was not visited yet, because
-//! applications that use the same maximum are visited then.
+//! one second later. There is one exception: if a leaf had scale-up signals that the RM had not
+//! received when the scan began, a new ask in it is reported by this scan, provided that its
+//! application was not visited yet, because applications that use the same maximum are visited
+//! then.
 //!
 //! # Which applications are visited
 //! The RM is notified of each request once, so a pending request costs nothing after that. Only
-//! applications with something to report are visited, and those that use part of a maximum or of a
-//! limit before them.
+//! applications with scale-up signals that the RM has not received are visited, and those that use
+//! part of a maximum or of a limit before them.
 //!
 //! While the partition decides nothing, no actor is visited, because requests that are pending then
 //! do not wait for machines.
@@ -122,8 +123,9 @@ struct WaitingApplications {
     waiting: InOrder,
     /// The ids of the waiting applications.
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
-    /// The leaves that had something to report when the applications to visit were determined.
-    unsignalled: BTreeSet<QueueSlot>,
+    /// When the visits were determined, the leaves with an application whose scale-up signal the RM
+    /// had not yet received.
+    untold: BTreeSet<QueueSlot>,
     /// The queues in which every waiting application is visited.
     whole: Vec<bool>,
     left: Left,
@@ -134,7 +136,7 @@ struct WaitingApplications {
 enum Left {
     /// Not determined yet.
     Unknown,
-    /// Applications with something to report, behind this one.
+    /// Applications with scale-up signals that the RM has not received, after this one.
     Untold(Option<(QueueSlot, ApplicationSlot)>),
     /// Concerned applications from this slot on, up to the last slot of all.
     Concerned(u32, u32),
@@ -150,11 +152,11 @@ impl WaitingApplications {
 
     /// Returns the queues in which every waiting application is visited, although the RM knows of
     /// its asks: the application uses part of what a queue, a user or a group leaves to
-    /// applications with something to report, or has to be notified that it may not run yet. The
-    /// applications with something to report wait in the leaves `unsignalled`.
-    fn visited_whole(&self, unsignalled: &BTreeSet<usize>) -> Vec<bool> {
-        let mut counted = unsignalled.clone();
-        if !unsignalled.is_empty() {
+    /// applications with scale-up signals that the RM has not received, or has to be notified that
+    /// it may not run yet. The applications with such signals wait in the leaves `untold`.
+    fn visited_whole(&self, untold: &BTreeSet<usize>) -> Vec<bool> {
+        let mut counted = untold.clone();
+        if !untold.is_empty() {
             let limited = self.leave.iter().enumerate();
             let limited =
                 limited.filter(|(_, it)| it.is_waiting && it.limited != LimitedUsers::None);
@@ -190,8 +192,8 @@ impl WaitingApplications {
         };
     }
 
-    /// Returns the next applications with something to report.
-    fn next_unsignalled(
+    /// Returns the next applications with scale-up signals that the RM has not received.
+    fn next_untold(
         &mut self,
         behind: Option<(QueueSlot, ApplicationSlot)>,
         directory: &Directory,
@@ -211,8 +213,8 @@ impl WaitingApplications {
         next.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// Returns the next applications that may have something to report, and those that use part of
-    /// a maximum before them.
+    /// Returns the next applications that may have scale-up signals that the RM has not received,
+    /// and those that use part of a maximum before them.
     fn next_concerned(
         &mut self,
         (from, end): (u32, u32),

@@ -133,7 +133,8 @@ impl World {
         self.rows.update(update, &mut self.trackers);
     }
 
-    /// Puts an application that asks or holds into a lane.
+    /// Keeps the lane of an application up to date: it is in one while it has pending asks or
+    /// allocations.
     fn settle_lane(&mut self, who: usize) {
         let it = &mut self.applications[who];
         let is_in = it.wants.is_some() || !it.holds.is_empty();

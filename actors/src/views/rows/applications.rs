@@ -47,7 +47,7 @@ pub(crate) enum ApplicationProgress {
 /// A live application.
 pub(crate) struct ApplicationRow {
     pub(crate) id: Arc<str>,
-    /// The progress; `None`: it is complete.
+    /// How far this row has been read; `None` once it is read completely.
     pub(crate) progress: Option<ApplicationProgress>,
     /// The number of its parts: the cost of reading it.
     pub(crate) parts: usize,

@@ -20,8 +20,9 @@ use super::solution::Solution;
 use super::survey::NONE;
 
 impl Planner {
-    /// Takes a candidate tentatively. Returns its bits, or `None` if it may not be taken.
-    /// `is_grown_into`: its capacity counts against the guarantee of the preemptor.
+    /// Takes a candidate tentatively. Returns the cost bits of the eviction
+    /// ([`score`](super::score)), or `None` if it may not be taken. `is_grown_into`: the queue of
+    /// the preemptor will use the freed amount, so that amount must fit its guarantee.
     pub(super) fn take(&mut self, at: u32, is_grown_into: bool) -> Option<u8> {
         let candidate = &self.candidates[at as usize];
         let (leaf, bits) = (candidate.leaf as usize, candidate.bits);

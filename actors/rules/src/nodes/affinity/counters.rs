@@ -65,7 +65,7 @@ struct Family {
     counters: SmallVec<[CounterId; 1]>,
 }
 
-/// The numbers of a family's allocations, by group of a scope.
+/// Counts of a family's allocations, by group of a scope.
 #[derive(Debug)]
 pub(super) struct Counter {
     pub(super) scope: ScopeId,
@@ -81,7 +81,7 @@ pub(super) struct Counter {
 pub(super) struct Range {
     pub(super) counter: CounterId,
     pub(super) min: i64,
-    /// The largest number; 0: unlimited.
+    /// The maximum number of allocations in a group; 0: unlimited.
     pub(super) max: i64,
     /// Whether a request was rejected because of it, and not all nodes have been woken for it
     /// since.

@@ -1,4 +1,5 @@
-//! The numbers of selectors, families, counters and ranges.
+//! Typed ids for what constraints are compiled to: selectors, families (allocations whose tags
+//! satisfy the same expressions), counters and ranges.
 
 crate::slot! {
     /// A selector that is in use.
@@ -9,7 +10,7 @@ crate::slot! {
     pub(in crate::nodes) struct FamilyId;
 }
 crate::slot! {
-    /// A counter: the numbers of a family's allocations in the groups of a scope.
+    /// A counter: how many allocations of a family each group of a scope has.
     pub(in crate::nodes) struct CounterId;
 }
 crate::slot! {

@@ -85,7 +85,7 @@ impl UserCache {
             && entry.until == until
             && entry.answer.as_deref().is_ok_and(|known| known == groups)
         {
-            // Many applications of one user arrive in one message.
+            // The same answer was just stored: one message often has many applications of one user.
             return;
         }
         self.put(user, Ok(groups.to_vec()), until, now);

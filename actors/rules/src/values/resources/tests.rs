@@ -1,5 +1,5 @@
-//! Tests of arithmetic and comparisons, by example and against naive models. The fast paths assume
-//! that entries are sorted and often alike, the models do not.
+//! Tests of arithmetic and comparisons, by example and against naive models. The fast paths rely on
+//! sorted entries, and on both sides often having the same resource names; the models do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
