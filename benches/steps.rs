@@ -1,10 +1,10 @@
 //! The longest step of the largest and most varied applications that are allowed.
 //!
 //! `cargo bench --bench steps -- [FILTER]` prints a table. A step blocks the rest of its partition,
-//! so it has to be short whatever the application is. All actors are on one thread here, and a task
-//! measures the longest time between two of its turns: it may include several steps, and no step
-//! took longer. FILTER is a part of the name of a case, which then runs alone. See
-//! docs/performance.md for the figures.
+//! so it has to be short whatever the application is. All actors share one thread with a task that
+//! measures the longest time between two of its own turns. That time is an upper bound for a step:
+//! several steps may lie in it, but none was longer. FILTER is a part of the name of a case, which
+//! then runs alone. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 

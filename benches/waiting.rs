@@ -1,10 +1,11 @@
 //! Cost of many requests that are pending for capacity, with and without reservations.
 //!
-//! `cargo bench --bench waiting`: 1,000 nodes, each so full that none of 100,000 requests fits. All
-//! requests are old enough to reserve a node, and have one size in each of 100 applications, or all
-//! different sizes. It measures the CPU time of the whole process until all were tried, while
-//! nothing changes, and for each of 1,000 releases that let one request run. Medians of some runs
-//! in turns. See docs/performance.md for the figures.
+//! `cargo bench --bench waiting`: 1,000 nodes, each so full that none of 100,000 requests fits. The
+//! requests belong to 100 applications and are old enough to reserve a node. In one half of the
+//! cases all have the same size, in the other no two have. The benchmark measures the CPU time of
+//! the process until all were tried, while nothing changes, and for each of 1,000 releases that let
+//! one request run; for a release also the elapsed time. The cases run alternately, `RUNS` times
+//! each; the table has the medians. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 

@@ -28,7 +28,7 @@ use crate::watchdog::Healthy;
 /// Most queued notifications. Later ones are dropped.
 const MOST_QUEUED: usize = 16;
 
-/// Poll interval of the thread if systemd wants no signs of life.
+/// Poll interval of the thread if systemd wants no watchdog notifications.
 const IDLE: Duration = Duration::from_secs(3_600);
 
 /// The supervisor of the process. Clones share it.
@@ -47,8 +47,8 @@ enum Notification {
 }
 
 impl Systemd {
-    /// Connects to the supervisor in the environment (`NOTIFY_SOCKET`). Sends the signs of life
-    /// that it wants (`WATCHDOG_USEC`) while `healthy` reports a serving scheduler.
+    /// Connects to the supervisor in the environment (`NOTIFY_SOCKET`). Sends the watchdog
+    /// notifications that it wants (`WATCHDOG_USEC`) while `healthy` reports a serving scheduler.
     pub fn from_environment(healthy: Healthy) -> io::Result<Self> {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Self(None));

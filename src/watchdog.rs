@@ -1,13 +1,14 @@
-//! Health of the scheduler: whether its front answers, and whether steps of partitions are late.
+//! Health of the scheduler: whether its front (the thread before all partitions) answers, and
+//! whether a step of a partition takes too long.
 //!
 //! # Why a thread of its own
 //! The scheduler may hang, and so may the workers of the edges, so the watchdog depends on neither.
 //! Probes read the health as a value and never wait.
 //!
 //! # Why ticks
-//! The rule counts ticks and not time. If the whole process was suspended (SIGSTOP, a laptop), the
-//! watchdog missed its ticks as well. The first tick afterwards counts once, however late it is,
-//! and earlier questions get their usual time for an answer.
+//! Lateness is counted in ticks, not in time. If the whole process was suspended (SIGSTOP, a
+//! laptop), the watchdog missed its ticks as well. The first tick afterwards counts once, however
+//! late it is, so what was asked before the suspension still gets its usual time for an answer.
 //!
 //! # Invariants
 //! * A lost front is found at the next tick, and a front that does not answer after `FRONT_TICKS`.

@@ -7,8 +7,8 @@
 //! behind the encoded bytes.
 //!
 //! # Invariant
-//! Protobuf readers merge the two parts of a message in any split. Only lists may occur in both
-//! parts; their items keep their order.
+//! A reader decodes both parts as one message, wherever the fields are divided between them. Only
+//! list fields may occur in both parts: their items are concatenated in order.
 
 use bytes::{Buf, BufMut, Bytes};
 use monoceros_proto::si::legacy::v0::UpdateResponse;

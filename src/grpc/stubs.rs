@@ -1,7 +1,9 @@
-//! The generated code of the services in `proto/`: for each a server trait and a client. Server
-//! streams send [partly encoded replies](super::encoded) where the client reads messages, hence two
-//! output folders. The services have the names of our own packages; `aliases` adds the published
-//! path.
+//! Code generated from `proto/`: a server trait and a client for each service.
+//!
+//! Servers and clients are generated separately, into two folders, because a server stream sends
+//! [partly encoded replies](super::encoded) and the client reads plain messages. The generated
+//! services are named after our own packages; module `aliases` also serves the scheduler under the
+//! published service name.
 
 /// Package `monoceros.si.v1`: [`scheduler_server`] and its client.
 pub mod si {

@@ -42,7 +42,7 @@ impl Subject {
         Self { which: format!("{values:?}"), ..Self::all(kind, partition) }
     }
 
-    /// Returns a text that is equal for requests with equal subjects.
+    /// Returns a text that is equal for requests with equal subjects in one partition.
     fn text(&self) -> String {
         format!("{:?} {}", self.kind, self.which)
     }

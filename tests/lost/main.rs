@@ -90,7 +90,8 @@ async fn no_sign_of_life_is_given_while_the_front_hangs() {
         // Earlier notifications would wait in the socket.
         while hears(Duration::from_millis(10)).is_some() {}
     }
-    // At most two were in flight; twenty would be due in this second.
+    // Watchdog notifications: a stopped service has at most two in flight; a running one would send
+    // twenty in this time.
     let late = std::iter::from_fn(|| hears(Duration::from_secs(1))).take(3).count();
     assert!(late < 3, "signs of life of a service that does not serve");
     calling.abort();

@@ -1,5 +1,6 @@
-//! Cost of many readers over both edges: memory of unread documents, shared reads, long rows, and
-//! pages and tags of the running service.
+//! Many readers over gRPC and REST: memory bound of answers that nobody reads, equal reads that
+//! share one document, reads that are refused for want of memory, applications with very many
+//! entries, and pages and ETags.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -42,7 +42,7 @@ async fn the_page_asks_for_tokens_and_stores_none() {
     tab.until_text("#sessions", "may not read this").await;
     tab.click("header nav a").await;
     tab.until_text("#empty", "No resource manager has registered").await;
-    // A link to a document carries the token.
+    // Opening the page again forgets the token.
     tab.open(&page).await;
     tab.until_text("#who", "Reading needs a token here").await;
     assert_eq!(tab.wrong(), [""; 0]);

@@ -369,7 +369,8 @@ fn free_places_are_counted_by_obstacle() {
     );
 }
 
-/// The node that the member requires left the rack, with a place that it may not take.
+/// The node that the member requires has moved to another rack. It still has a place held, but the
+/// member may not take it there.
 #[test]
 fn a_forbidden_place_is_not_a_lack_of_capacity() {
     let text = "

@@ -1,4 +1,4 @@
-//! The group whose limit applies to an application, and the rest of the limit when other
+//! Which group's limit applies to an application, and how much of it is left when other
 //! applications count for the same group (`docs/limits.md`).
 
 use expect_test::expect;

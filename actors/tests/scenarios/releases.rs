@@ -427,7 +427,8 @@ fn removing_an_empty_node_has_no_effect() {
     );
 }
 
-/// Both are one visit, and the node must charge before it releases.
+/// The reported allocation and its release are one visit; in it the node must charge the allocation
+/// before it releases it.
 #[test]
 fn reported_and_released_in_one_message_is_removed() {
     check_plain(

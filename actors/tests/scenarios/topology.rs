@@ -6,7 +6,7 @@ use expect_test::expect;
 use crate::explained;
 use crate::world::{check, check_plain};
 
-/// Racks with capacity for two, four and eight.
+/// Racks r1, r2 and r3 with 2, 4 and 8 vcore, and a larger node without a rack.
 const RACKS: &str = "
     queue root.a
     node n1 vcore=2 attr rack=r1

@@ -16,7 +16,7 @@ use crate::request::Kind;
 pub struct Events {
     queue: mpsc::UnboundedReceiver<QueuedEvent>,
     processed: Arc<Processed>,
-    /// The message that the program is processing.
+    /// Number of the message that the program is processing.
     last: Option<Number>,
 }
 

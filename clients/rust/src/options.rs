@@ -103,7 +103,8 @@ impl Options {
     }
 
     /// Ends the client when the session [is lost](crate::is_lost), instead of opening another. For
-    /// programs that restart themselves. [`State`](crate::State) is then called once.
+    /// programs that restart themselves. The [`State`](crate::State) is then asked for its report
+    /// only once.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 /// How long a window that was halved does not grow.
 const HELD: Duration = Duration::from_secs(1);
 
-/// The pause for a shim that is overloaded by one batch at a time.
+/// The pause for a shim that is overloaded even with a single batch in flight; the pause for stale
+/// views begins with it, too.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause for a shim that stays behind.

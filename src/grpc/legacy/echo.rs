@@ -2,14 +2,15 @@
 //! queue of an application, and the priority of an ask as written.
 //!
 //! An ask may be sent again with another priority, and the second request may be rejected while the
-//! first ask stays pending. A rejection names only the key, and an accepted ask is not answered. So
-//! the last few priority texts of a key are kept. An allocation has its priority as a number, and
-//! gets the text for that number.
+//! first ask stays pending. A rejection names only the key, not which of the requests it rejects,
+//! and acceptance is not reported. So we cannot know which text is in force, and keep the last few
+//! of each key. An allocation carries the priority as a number; it gets the latest text that stands
+//! for that number.
 //!
 //! # Invariants
 //! * Nothing is kept of an application that was removed from its partition or rejected.
-//! * An ask is dropped once it has all its allocations, when it is withdrawn, or when it was
-//!   rejected as often as it was sent. Asks without a field to repeat are never kept.
+//! * The record of an ask is dropped once the ask has all its allocations, when it is withdrawn, or
+//!   when it was rejected as often as it was sent. Asks without a field to repeat have no record.
 //! * The cost of one ask does not depend on the number of applications.
 
 use std::collections::BTreeMap;

@@ -124,8 +124,9 @@ async fn node_removal_voids_only_dependent_answers() {
     };
     rm.send_nodes(vec![gone]).await;
     let rm = rm.with_nodes(&["n9"]).await;
-    // Decisions made before the second hold, and so do those that depend only on their own node.
-    // The last one assumed the second on the removed node.
+    // The node of `b` is gone. A decision made before that of `b` stays valid, and so does one that
+    // depends only on its own node. The decision for `d` assumed `b` on the removed node, so it is
+    // void.
     let scope = |key: &str| match key {
         "d" => cb::Scope::Topology,
         _ => cb::Scope::Node,

@@ -186,7 +186,8 @@ impl Client {
         items.map(|item| item.as_message().unwrap().clone()).collect()
     }
 
-    /// Waits until a list has exactly `n` items over all responses. Returns the last one.
+    /// Waits until a list has `n` items, counted over all responses; fails if it has more. Returns
+    /// the last item.
     pub async fn last(&self, method: &'static str, list: &str, n: usize) -> DynamicMessage {
         let reached = || (self.items(method, list).len() >= n).then_some(());
         self.wait(&format!("{n} items of {method}.{list}"), reached).await;

@@ -1,4 +1,4 @@
-//! A proxy before the API server that injects faults, and records the requests.
+//! A proxy in front of the API server that injects faults, and records the requests.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

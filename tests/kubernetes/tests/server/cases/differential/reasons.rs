@@ -105,6 +105,7 @@ fn add_up_amounts(counts: &mut Counts) {
     }
 }
 
+/// Counts the reasons in a message of kube-scheduler:
 /// `0/7 nodes are available: 1 Insufficient cpu, 5 node(s) …. preemption: …`
 pub fn by_kube_scheduler(message: &str) -> Counts {
     let mut counts = Counts::new();
@@ -122,6 +123,7 @@ pub fn by_kube_scheduler(message: &str) -> Counts {
     counts
 }
 
+/// Counts the reasons in a message of our scheduler, which has one of two forms:
 /// `no node that it may use has room (7 nodes: 1 lacks cores, `⟨text⟩` on 5, `⟨text⟩` on 1); …`, or `all nodes
 /// with room were refused by predicates: `⟨text⟩` on 2 nodes (7 nodes: 4 lack cores)`.
 pub fn by_ours(message: &str) -> Counts {
