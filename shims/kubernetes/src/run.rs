@@ -271,8 +271,9 @@ impl<E: Engine> Run<E> {
         let (queues, unreadable) = self.shim.queues();
         let refused = loop {
             let refused = self.register(&queues).await?;
-            // Notifications of an earlier session are void. Another loss may have happened in this
-            // one, so it is looked for.
+            // The notifications received until now are dropped, since they may be of an earlier
+            // session. If one reports a loss, it may be that of this session, so a new one is
+            // opened.
             let later = std::iter::from_fn(|| self.notifications.try_recv().ok());
             if !later.fold(false, |is_lost, notification| is_lost | loss(&notification).is_some()) {
                 break refused;
@@ -297,7 +298,7 @@ impl<E: Engine> Run<E> {
         }
     }
 
-    /// Waits until this replica may act, or until it may not.
+    /// Waits until [`Leadership::may_act`] of this replica equals `whether`.
     async fn until_it_may_act(&self, whether: bool) {
         while self.lease.as_ref().is_none_or(|lease| lease.may_act()) != whether {
             sleep(TICK).await;

@@ -63,15 +63,15 @@ impl ApiWorker {
         }
         {
             let scene = open(&self.scene);
-            // The API server accepts a binding to a node that does not exist,
+            // The API server would accept a binding to a node that does not exist.
             if !scene.has_node(&bind.node) {
                 return Err(format!("the node {} is gone", bind.node));
             }
-            // also to another node of the same name that has come since,
+            // It would also accept one to a later node of the same name.
             if !scene.counts(&bind.key, &bind.node) {
                 return Err(format!("the pod is not to run on {} any more", bind.node));
             }
-            // and also one of a pod whose claims have no volumes.
+            // It would also accept one of a pod whose claims have no volumes.
             if bind.pod.claims().next().is_some()
                 && let Some(claim) = scene.missing_volumes(&bind.key, &bind.node)?.first()
             {

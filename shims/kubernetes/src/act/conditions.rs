@@ -51,8 +51,8 @@ impl ApiWorker {
         }
     }
 
-    /// Writes why a pod waits. The write names the version of the pod: once the pod is bound it is
-    /// not written, in whatever order both reach the server.
+    /// Writes why a pod waits. The request names the version of the pod, so that the server refuses
+    /// it once the pod is bound, in whatever order the two requests arrive.
     async fn try_write_condition(&self, condition: &Condition) -> Written {
         let pod = &condition.pod;
         let path = pod_path(pod);

@@ -52,7 +52,7 @@ struct State {
     waiting: [VecDeque<QueuedEvent>; 3],
     /// Failed events, with the time of their next try.
     later: VecDeque<(Instant, QueuedEvent)>,
-    /// Events that may be written now, as of `at`.
+    /// Number of events that might be written at the time `at`.
     allowed: f64,
     at: Instant,
 }

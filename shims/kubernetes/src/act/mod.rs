@@ -104,7 +104,7 @@ struct ApiWorker {
     failure_log: Arc<FailureLog>,
 }
 
-/// Limits of requests by work that pauses between them.
+/// Limits of requests in flight, for kinds of work that pause between their requests.
 struct Lanes {
     evictions: Semaphore,
     volumes: Semaphore,
@@ -334,8 +334,8 @@ impl ApiWorker {
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Failure {
-    /// Refused by the server with this status code. 0 for a failure before the server that is as
-    /// certain.
+    /// Refused by the server with this status code. 0 if the request changed nothing for another
+    /// reason: it could not be built, or a later read found the pod unchanged.
     Refused(u16, String),
     /// Refused because the namespace is being deleted.
     NamespaceGoing(String),

@@ -7,7 +7,7 @@
 //! # Invariants
 //! * A write holds only for the version of the object that it was decided by.
 //! * No request is in flight while the volumes are awaited.
-//! * The wait ends when the pod is no longer placed on the node, and when provisioning has stopped.
+//! * The wait also ends when the pod is no longer placed on the node, or provisioning has stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,7 +161,7 @@ fn needed_write(
     let mut change = json!({"metadata": {"resourceVersion": version}, "spec": {"claimRef": {
         "kind": "PersistentVolumeClaim", "apiVersion": "v1",
         "namespace": claim.namespace(), "name": name, "uid": claim.uid()}}});
-    // A volume reserved by its owner stays reserved when the claim goes.
+    // A volume reserved by its owner stays reserved when the claim is deleted.
     if reserved.is_none() {
         change["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
     }

@@ -92,7 +92,7 @@ impl Embedded {
                 };
                 let updated = scheduler.update_configuration(request).await;
                 let outcome = updated.map(drop).map_err(|why| why.to_string());
-                // A gone receiver needs no answer.
+                // If the receiver is dropped, nobody needs the outcome.
                 self.callback.notifications.send(Notification::Configured(outcome)).ok();
                 Ok(())
             }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer};
 /// Quantities by resource name, as the API writes them.
 pub type Quantities = BTreeMap<String, Quantity>;
 
-/// The metadata that is read. The rest, above all `managedFields`, is longer than many an object.
+/// The metadata that is read. The rest is skipped: `managedFields` alone is often longer than the
+/// object.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Known {

@@ -55,7 +55,8 @@ impl Scene {
             all_near &= tally.pods(domain) > 0;
         }
         if !all_near {
-            // The first pod of a kind that wants to be near its own kind may be anywhere.
+            // A pod that must be near its own kind may run anywhere while there is no pod of this
+            // kind.
             let counts_itself = |id| self.counts.kinds[kind].tallies.contains(id);
             let is_first = tallies().all(|tally| tally.total() == 0)
                 && question.near.iter().all(counts_itself);

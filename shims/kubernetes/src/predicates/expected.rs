@@ -87,8 +87,8 @@ impl Scene {
         self.questions.insert(key.to_owned(), asked);
     }
 
-    /// Returns which nodes the pod expected under this key may use by their own properties. If that
-    /// is not counted yet, it is from now on.
+    /// Returns which nodes the pod expected under this key may use by their own properties. If they
+    /// are not counted yet, requests the count.
     pub fn fits(&mut self, key: &str) -> Fits {
         let Some(asked) = self.questions.get(key) else { return Fits::Unknown };
         self.node_results.ask(&asked.question.node, &self.entries)
@@ -99,8 +99,8 @@ impl Scene {
         self.node_results.has_work()
     }
 
-    /// Counts on for [`Self::fits`], for less than a millisecond. Returns the number of nodes
-    /// checked.
+    /// Continues the counts for [`Self::fits`], for less than a millisecond. Returns the number of
+    /// nodes checked.
     pub fn count_fits(&mut self) -> usize {
         self.node_results.count(&self.entries)
     }

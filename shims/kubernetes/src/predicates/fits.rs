@@ -73,11 +73,11 @@ impl NodeResults {
     /// Notes that a node was added, changed or removed. `n_nodes` nodes exist now.
     pub(super) fn node_changed(&mut self, name: &Arc<str>, n_nodes: usize) {
         if self.positions.is_empty() {
-            // No request has come yet.
+            // There was no request yet.
             return;
         }
         if self.names.len() > 2 * n_nodes + CHANGES {
-            // Most positions belong to nodes that are gone for good.
+            // Most positions belong to removed nodes.
             *self = Self::default();
             return;
         }
@@ -101,7 +101,8 @@ impl NodeResults {
         position
     }
 
-    /// Returns the result for these requirements if it is complete. Otherwise has it counted.
+    /// Returns the result for these requirements if it is complete. Otherwise queues them to be
+    /// counted.
     pub(super) fn ask(
         &mut self,
         requirements: &Arc<NodeRequirements>,

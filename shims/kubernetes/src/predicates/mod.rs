@@ -18,14 +18,15 @@
 //! pod that is added or removed is compared with no rule about others.
 //!
 //! # When refused pods are tried again
-//! A refused pod may pass after a change elsewhere that only the scene knows. [`Scene::take_unblocked`]
-//! reports it: the last pod to keep away from is gone, the first pod to be near has come, a spread
-//! has become more even, or a node, namespace or volume in question has changed.
+//! A refused pod may pass after a change on another node that only the scene knows.
+//! [`Scene::take_unblocked`] reports such changes: the last pod to keep away from was removed, the
+//! first pod to be near was added, a spread has become more even, or a node, namespace or volume
+//! that matters to the pod has changed.
 //!
 //! # Invariants
 //! * An unsupported setting refuses the pod with a reason that names it.
 //! * A reason does not name the node, so that equal refusals are counted together.
-//! * A scene counts each pod once, whoever reports it and how often.
+//! * A scene counts each pod once, however many times and from whichever source it is reported.
 
 mod books;
 mod check;

@@ -1,8 +1,8 @@
 //! The nodes, and the pods that run or are assumed on each.
 //!
 //! # Invariants
-//! * A pod is counted once, whoever reports it and how often. A held place is counted as often as
-//!   it is held on the node.
+//! * A pod is counted once, however many times and from whichever source it is reported. A held
+//!   place is counted as often as it is held on the node.
 //! * `places` lists every node on which a pod is counted, so removing the pod from those nodes
 //!   removes it entirely.
 
@@ -33,7 +33,8 @@ pub struct Scene {
     pub(super) expected_use: ExpectedUse,
     /// Results about nodes alone, for explanations.
     pub(super) node_results: NodeResults,
-    /// Moved pods with ports or claims, and whether they were on the node before.
+    /// Pods with ports or claims, with a node on which they were placed or from which they were
+    /// removed since the last evaluation. The value is whether the pod was on the node before.
     moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
     /// Whether a refused pod may pass now.
     pub(super) unblocked: bool,
@@ -72,7 +73,7 @@ impl Scene {
         std::mem::take(&mut self.unblocked)
     }
 
-    /// Evaluates the changes so far.
+    /// Evaluates the changes since the last evaluation.
     fn note_unblocked(&mut self) {
         self.unblocked |= self.counts.take_unblocked();
         for ((key, node), was_there) in std::mem::take(&mut self.moved) {
@@ -369,7 +370,8 @@ impl Scene {
         self.places.entry(key).or_default().push(name);
     }
 
-    /// Remembers the place of a pod whose ports or claims others may need.
+    /// Records that a pod is placed on a node or removed from it, if expected pods may need its
+    /// ports or claims.
     fn note_move(
         &mut self,
         key: &Arc<str>,

@@ -74,9 +74,9 @@ fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
 /// Pods that a rule is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PodTerm {
-    /// Namespaces by name,
+    /// Names of namespaces.
     pub(super) namespaces: BTreeSet<String>,
-    /// in addition to namespaces by label.
+    /// Selects further namespaces by label.
     pub(super) namespace_selector: Option<LabelSelector>,
     /// Labels of the pods. `None` matches no pod.
     pub(super) selector: Option<LabelSelector>,

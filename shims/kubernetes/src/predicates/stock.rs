@@ -204,7 +204,7 @@ pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     if terms(volume).is_some_and(|terms| !terms_admit(terms, node)) {
         return false;
     }
-    // A node without labels of its place may be anywhere.
+    // A node without labels of zone and region may be in any domain.
     let is_anywhere = DOMAINS.iter().flatten().all(|key| node.label(key).is_none());
     is_anywhere
         || DOMAINS.iter().all(|keys| {

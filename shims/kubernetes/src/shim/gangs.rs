@@ -378,7 +378,7 @@ impl Shim {
         })
     }
 
-    /// Returns whether a pod of the application has a node, as far as it was reported.
+    /// Returns whether a pod of the application has a node, according to the reports to the engine.
     pub(super) fn has_started(&self, id: &str) -> bool {
         let pods = self.applications.get(id).into_iter().flat_map(|application| &application.pods);
         let mut records = pods.filter_map(|(_, _, key)| self.pods.get(key));

@@ -23,7 +23,7 @@ pub(super) struct GroupReport {
 }
 
 impl GroupReport {
-    /// Returns whether this report stays in place of `now`.
+    /// Returns whether this report is kept instead of `now`.
     fn outranks(&self, now: &Self) -> bool {
         let is_same = self.why.is_same(&now.why);
         self.status || (!now.status && (is_same || self.at + APART > now.at))

@@ -142,7 +142,7 @@ pub enum EngineOrder {
     Allocations(Vec<si::Allocation>),
     /// Asks and allocations that end.
     Release(Vec<si::AllocationRelease>),
-    /// Have everything that predicates refused be tried again.
+    /// Retries all asks that predicates refused.
     TryAgain,
     /// New configuration.
     Configure {
@@ -151,7 +151,7 @@ pub enum EngineOrder {
         /// All other settings.
         extra: BTreeMap<String, String>,
     },
-    /// Have the engine explain why the asks of this application are pending, or one of them.
+    /// Explains why the asks of this application are pending, or one of them.
     Explain(Arc<str>, Option<Key>),
 }
 

@@ -39,9 +39,9 @@ impl Shim {
     }
 
     /// Reports a new node as closed, then its running pods. It is opened when the engine has
-    /// accepted it. By then placements on an earlier node of that name have arrived: always from an
-    /// engine in this process, nearly always over the network, where answers about nodes have a
-    /// stream of their own.
+    /// accepted it. Placements on an earlier node of that name arrive before that answer: always
+    /// from an engine in this process, and nearly always over the network, where answers about
+    /// nodes have a stream of their own.
     fn node_came(&mut self, name: &str, now: Duration) {
         if !self.is_active || !self.report_node(name) {
             return;

@@ -94,8 +94,8 @@ impl Shim {
         }
     }
 
-    /// Returns whether a pod has moved from this application to another. A message about it there
-    /// answers its release.
+    /// Returns whether a pod has moved from this application to another. If so, a message about the
+    /// pod in this application answers its release.
     fn was_of_another(&self, key: &Key, application: &str) -> bool {
         let own = self.pods.get(key).and_then(|record| record.application.as_deref());
         own.is_some_and(|own| !application.is_empty() && own != application)

@@ -15,7 +15,7 @@ use super::messages::{EngineOrder, Key};
 
 /// Most items of one message: as many as the engine handles before other messages.
 const MESSAGE_ITEMS: usize = 1_000;
-/// Shortest pause between two retries of everything. Each retries all asks that predicates refused.
+/// Shortest pause between two retries of all asks that predicates refused.
 const TRIES_APART: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
@@ -32,9 +32,9 @@ struct Batch {
 pub(super) struct Orders {
     batch: Batch,
     done: VecDeque<EngineOrder>,
-    /// Whether everything is to be tried again as soon as `next_try` allows.
+    /// Whether to retry all asks that predicates refused, as soon as `next_try` allows.
     tries_again: bool,
-    /// Earliest time of the next retry of everything.
+    /// Earliest time of the next such retry.
     next_try: Duration,
     explain: BTreeSet<(Arc<str>, Option<Key>)>,
 }

@@ -19,7 +19,7 @@ pub struct Mapping {
     /// Otherwise it belongs to that of its namespace.
     pub application_by_controller: bool,
     /// Whether the user that a pod names counts. An API server does not record who created a pod,
-    /// so something else must keep users from naming others.
+    /// so another component must keep users from naming others.
     pub trust_user: bool,
 }
 

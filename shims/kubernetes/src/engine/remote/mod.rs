@@ -37,18 +37,18 @@ use crate::mirror::with_causes;
 use crate::shim::{EngineOrder, Notification, SharedScene};
 use crate::translate::Queues;
 
-/// How long orders wait for the outcome of a configuration. The configuration is tried on after
-/// that.
+/// How long later orders wait for the outcome of a configuration. After that they are sent, while
+/// the configuration is still being tried.
 const CONFIGURES_WITHIN: Duration = Duration::from_secs(5);
 /// Shortest and longest pause between two connection attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
-/// Default of how predicates are asked: no pod is placed without an answer.
+/// Default of a setting of the engine: predicates have to be answered before a pod is placed.
 const PREDICATES: (&str, &str) = ("callback.predicates", "required");
 
 /// A scheduler in another process.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Where it is.
+    /// Address of the service.
     pub endpoint: Endpoint,
     /// Value of the `authorization` header, if the service needs one.
     pub authorization: Option<MetadataValue<Ascii>>,

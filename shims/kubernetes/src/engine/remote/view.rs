@@ -171,7 +171,7 @@ impl View {
             if let Some(other) = self.assumed.remove(key).filter(|there| there != node) {
                 scene.forget(key, &other);
             }
-            // The sync may come later, through the other stream.
+            // The sync may arrive after the allocation, since it uses the other stream.
             if !scene.counts(key, node) {
                 scene.assume(key, node);
             }

@@ -49,8 +49,8 @@ fn affinity_and_anti_affinity_by_topology_key() {
         let spec = near("podAntiAffinity", "zone", &extra);
         assert_eq!(elsewhere.passing(&none, &spec), nodes, "{extra}");
     }
-    // The first pod of a kind that wants to be near its own kind may be anywhere. Another kind may
-    // be nowhere.
+    // A pod that must be near its own kind may run anywhere while there is none. A pod that must be
+    // near another kind may run nowhere.
     assert_eq!(Play::new().passing(&db, &near("podAffinity", "zone", &none)).len(), 3);
     assert_eq!(Play::new().passing(&none, &near("podAffinity", "zone", &none)), [""; 0]);
 }

@@ -76,7 +76,7 @@ enum Step {
     Forget(usize),
     Namespace(u8, Option<bool>),
     Restart,
-    /// Takes the unblocked flag and compares.
+    /// Takes the unblocked flag, and compares it with the model.
     Look,
 }
 
@@ -107,7 +107,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(move |steps| start.iter().cloned().chain(steps).collect())
 }
 
-/// State without any counts.
+/// The state of a scene without derived counts.
 #[derive(Default)]
 struct Model {
     nodes: BTreeMap<String, Arc<Node>>,

@@ -87,7 +87,7 @@ fn affinity_is_unblocked_by_the_first_arrival() {
             (&runs("third", "b1", "db"), true),
             (&ends("third"), false),
             (&ends("second"), false),
-            // The first of a kind may be anywhere, once there is none.
+            // A pod that must be near its own kind may run anywhere once there is none.
             (&ends("db"), true),
             (
                 &|scene| scene.expect("placed", pod("placed", &json!({"app": "db"}), &json!({}))),
@@ -339,7 +339,7 @@ fn volume_changes_unblock_pods_with_claims() {
             (&|scene| scene.set_claim("ns/other", None), true),
             (&|scene| scene.set_class("class", None), true),
             (&|scene| scene.set_csi_node("a1", None), true),
-            // A pod that mounts it too, and goes.
+            // Another pod mounts the claim, and is then removed.
             (&|scene| scene.settle("r", "a1", &pod("r", &json!({}), &mounts)), false),
             (&ends("r"), true),
         ],

@@ -226,12 +226,12 @@ fn assumed_member_counts_once_besides_the_other_places() {
     let mut play = Play::new(&pods);
     play.places(7, 0, &[(0, "x", "h0"), (1, "y", "h1"), (2, "z", "h2"), (3, "w", "h0")]);
     assert!(play.asks("x", 7, "h0"));
-    // If the first counted twice, the spread would be too uneven.
+    // If `x` counted twice, the spread would be too uneven.
     assert!(play.asks("w", 7, "h0"));
     assert!(play.asks("y", 7, "h1"));
     assert!(play.asks("z", 7, "h2"));
     play.syncs(&[], &["x"]);
-    // If the first did not count, too few would be there.
+    // If `x` did not count, too few pods would be on its host.
     assert!(!play.asks("y", 7, "h2"));
     assert!(play.asks("x", 7, "h0"), "it has its place, and is asked about again");
     for (key, node) in [("x", "h0"), ("y", "h1"), ("z", "h2"), ("w", "h0")] {
