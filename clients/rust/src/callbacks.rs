@@ -23,8 +23,8 @@ pub trait Callbacks: Send + Sync + 'static {
     /// Evaluates the predicates of `query`'s request on `node`.
     fn fits(&self, query: &cb::PredicateQuery, node: &str) -> Fit;
 
-    /// What an answer to `query` depends on. Defaults to allocations on any node. A narrower scope
-    /// lets the scheduler decide more requests at once.
+    /// Returns the scope of an answer to `query`: what the answer depends on. Defaults to
+    /// allocations on any node. A narrower scope lets the scheduler decide more requests at once.
     fn scope(&self, query: &cb::PredicateQuery) -> cb::Scope {
         let _ = query;
         cb::Scope::Topology
@@ -80,8 +80,8 @@ pub enum Fit {
     No(String),
 }
 
-/// A pending invalidation: earlier answers may be wrong, and the scheduler has to be told. It is
-/// repeated on each new stream, because an old stream may have lost it.
+/// A pending invalidation: earlier answers may be wrong, and the scheduler has to be notified. It
+/// is repeated on each new stream, because an old stream may have lost it.
 #[derive(Debug, Default)]
 pub(crate) struct Invalid {
     was_requested: AtomicBool,

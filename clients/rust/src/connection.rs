@@ -79,12 +79,12 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Of a client without attempts. The client gets a unique name.
+    /// Makes the attempt of a client that does not count attempts. The client gets a unique name.
     pub(crate) fn none() -> Self {
         Self { client: RandomState::new().build_hasher().finish(), number: 0 }
     }
 
-    /// The next attempt of the same client.
+    /// Returns the next attempt of the same client.
     pub(crate) fn next(&mut self) -> Self {
         self.number += 1;
         self.clone()
@@ -234,7 +234,7 @@ impl<'o> Connection<'o> {
     ) -> Request<ReceiverStream<T>> {
         let mut request = self.request(ReceiverStream::new(requests));
         let metadata = request.metadata_mut();
-        // An id that no header can carry is invalid; the registration failed before.
+        // An id that no header can carry is invalid, so the registration failed before.
         if let Ok(rm_id) = self.options.registration.rm_id.parse::<MetadataValue<Ascii>>() {
             metadata.insert("x-si-rm-id", rm_id);
         }
@@ -265,7 +265,7 @@ impl Streams {
         permit.map_err(drop)
     }
 
-    /// Acknowledges received messages, if the transport has permit.
+    /// Acknowledges received messages, if the transport has room. Returns whether it had.
     pub(crate) fn acknowledge(&self, kind: Kind, ack_seq: u64) -> bool {
         match kind {
             Kind::Nodes => {

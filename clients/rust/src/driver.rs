@@ -23,7 +23,7 @@ use crate::{Event, Report, State};
 
 /// Interval between acknowledgements while no request carries one.
 const ACKNOWLEDGE: Duration = Duration::from_millis(200);
-/// A connection that lasted at least so long resets the pauses.
+/// A connection that lasted at least this long resets the pauses.
 const HEALTHY: Duration = Duration::from_secs(60);
 /// Messages queued for the program before reading stops.
 const EVENTS: usize = 1_000;
@@ -384,8 +384,8 @@ fn in_order(report: Report) -> Vec<AnyRequest> {
     requests
 }
 
-/// Splits a list into parts of at most so many items as a message should have. A single larger item
-/// is a part of its own.
+/// Splits a list into parts of at most the number of items that a message should have. An item
+/// larger than that is a part of its own.
 fn in_chunks<T>(items: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut chunks: Vec<Vec<T>> = Vec::new();
     let mut total = BATCH_ITEMS;

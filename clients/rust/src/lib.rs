@@ -122,8 +122,8 @@ pub struct Report {
 /// The state kept by a resource manager; the scheduler keeps nothing on disk.
 pub trait State: Send + Sync + 'static {
     /// Returns the full present state. Called whenever a session begins; must not wait for the
-    /// client. All messages of the earlier session are processed by then, unless the program is
-    /// blocked by the full request queue while processing one.
+    /// client. Before the call all messages of the earlier session have been processed, unless the
+    /// program is blocked by the full request queue while processing one.
     fn report(&self) -> Report;
 }
 

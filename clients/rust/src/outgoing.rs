@@ -337,8 +337,8 @@ mod tests {
             let mut outgoing = Outgoing::new(BATCH_ITEMS);
             let (mut made, mut got, mut taken) = (0, 0, 0);
             let mut on_the_way = VecDeque::new();
-            // Requests that arrived out of order. The first copy counts, whatever arrives later
-            // under its number.
+            // Requests that arrived out of order. The first copy of a number counts; later ones are
+            // ignored.
             let mut held = std::collections::BTreeMap::new();
             for step in steps.into_iter().chain([3, 1, 1, 1, 2]) {
                 match step {
