@@ -51,12 +51,12 @@ const RUNS: usize = 5;
 /// Asks of a run whose placements settle one after another.
 const FEW_ASKS: usize = 6_000;
 
-/// The calls of predicates.
+/// How predicates are called.
 #[derive(Clone, Copy)]
 enum Asked {
-    /// Never.
+    /// Predicates are not called.
     Never,
-    /// For at most this many placements at a time, by a shim of this kind.
+    /// Predicates are called for at most this many placements at a time, by a shim of this kind.
     Remote { in_flight: usize, kind: Kind },
 }
 
@@ -70,10 +70,11 @@ enum Kind {
     /// The shim assumes requests only when notified, and confirms them. Its answers have this scope.
     Confirms(cb::Scope),
     /// As `Confirms`, with answers that depend on the topology and state how: containers without
-    /// rules affect only those with rules, except every n-th, which must be alone in its domain.
+    /// rules affect only those with rules, except every n-th container, which must be alone in its
+    /// domain.
     SaysElsewhere { one_in: usize },
-    /// As `Confirms`, where each container keeps apart from those of its own group, with this many
-    /// groups.
+    /// As `Confirms`, where each container keeps apart from the containers of its own group. There
+    /// are this many groups.
     Groups { groups: u64 },
 }
 
@@ -267,7 +268,7 @@ async fn ask(
     }
 }
 
-/// A shim that passes every node, or one that reads questions and answers none.
+/// Attaches a shim that passes every node, or one that reads questions and answers none.
 async fn attach(
     service: &Service,
     id: &str,

@@ -9,8 +9,8 @@
 //! For each third of the time it prints the time from the submission of a gang to the allocation of
 //! its last member, the CPU time, and the memory in use at the end of the third. The scheduler
 //! keeps at most 1,000 ended applications here, instead of 10,000, and the five seconds before the
-//! first third are not counted: by then all bounded collections are full. See docs/performance.md
-//! for the figures.
+//! first third are not counted: after them all bounded collections are full. See
+//! docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
@@ -46,8 +46,8 @@ const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n 
 enum Next {
     /// The placeholders of this gang are allocated: its members ask.
     Ask(usize),
-    /// All members of this gang have been allocated since then. The gang was submitted this long
-    /// before.
+    /// All members of this gang have been allocated since this time. The gang was submitted this
+    /// long before it.
     Runs(usize, Instant, Duration),
     /// The scheduler waits for confirmation of these releases.
     Confirm(Vec<si::AllocationRelease>),
@@ -129,7 +129,7 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Returns the upper end of the range, in milliseconds.
+    /// Returns the time, in milliseconds, that this share of the counted times does not exceed.
     fn at(&self, share: f64) -> f64 {
         let wanted = (self.count() as f64 * share).ceil() as u64;
         let mut so_far = 0;
@@ -309,10 +309,10 @@ fn asks(number: usize, placeholder: bool) -> impl Iterator<Item = si::Allocation
     })
 }
 
-/// Starts and ends gangs until then.
+/// Starts and ends gangs until the time `until`.
 async fn churn(churn: &mut Churn, next: &mut mpsc::UnboundedReceiver<Next>, until: Instant) {
     let mut ticks = tokio::time::interval(TICK);
-    // A missed tick is made up for, so that the rate is constant.
+    // Missed ticks are made up for, so that the rate is constant.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     while Instant::now() < until {
         tokio::select! {

@@ -22,7 +22,8 @@ use crate::runs::{figures, in_turns, run};
 use crate::shapes::{KEPT, SMALL, Shape, queues, shape_a, shape_b, shape_u};
 use crate::shim::{Shim, ask_requests, cpu_time, median, resource};
 
-/// Few decisions, so that their memory is soon in use, as it is in a long run.
+/// A small number of recorded decisions, so that their memory is soon in use, as it is in a long
+/// run.
 const FEW: usize = 256;
 
 /// Pairs of runs, for small costs.

@@ -193,7 +193,7 @@ impl Busy {
         Ok(Self { passed, all, ours })
     }
 
-    /// Returns the number of cores that other processes used since then.
+    /// Returns the number of cores that other processes used since the measurement `before`.
     fn others_since(&self, before: &Self) -> f64 {
         // The system's times do not decrease.
         let since = |now: Duration, before: Duration| now.saturating_sub(before);

@@ -33,7 +33,7 @@ static HEAP: StatsAlloc<MiMalloc> = StatsAlloc::new(MiMalloc);
 const RUNS: usize = 5;
 const LONE_ASKS: usize = 2_000;
 
-/// Per decision.
+/// Costs per decision.
 struct Taken {
     allocations: f64,
     bytes: f64,

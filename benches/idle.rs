@@ -46,7 +46,7 @@ async fn fill(shim: &Shim) {
     shim.scheduler.settle().await;
 }
 
-/// Long enough for the scan for the scale-up signal, which begins a second after the asks arrive.
+/// Time in which the scan for the scale-up signal ends. It begins a second after the asks arrive.
 const LOOKED: Duration = Duration::from_secs(2);
 
 /// Returns the CPU time of all threads during this time, in ms.
@@ -66,8 +66,8 @@ async fn turn_of_others() {
     .await;
 }
 
-/// Returns the longest CPU time, in ms, for which others had to wait on a single thread. Several
-/// actors may have run meanwhile, so no slice of the scan took longer.
+/// Returns the longest CPU time, in ms, for which other tasks had to wait on a single thread.
+/// Several actors may have run during it, so no slice of the scan took longer.
 async fn longest_slice_ms() -> f64 {
     let work = async {
         let shim = Shim::start_local(Scheduler::builder(), &config()).await;
@@ -139,8 +139,7 @@ async fn full_cluster() {
     }
 }
 
-/// Runs [`large`] in its own process, because memory that was in use before and is reused would not
-/// be counted.
+/// Runs [`large`] in its own process, because memory that is reused would not be counted.
 fn large_elsewhere() -> Vec<u64> {
     let output = Command::new(std::env::current_exe().unwrap()).arg(LARGE).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();

@@ -116,9 +116,9 @@ struct Taken {
     allocations: f64,
     bytes: f64,
     started: u64,
-    /// The whole time without changes.
+    /// CPU time of the whole time without changes.
     idle_ms: f64,
-    /// Per gang, until a search for it has ended.
+    /// CPU time per gang until the search for it has ended.
     intake_us: f64,
 }
 

@@ -33,7 +33,7 @@ use crate::shim::{cpu_time, median, resource};
 const RUNS: usize = 9;
 const NODES: usize = 1_000;
 const APPLICATIONS: usize = 100;
-/// Per partition.
+/// Asks per partition.
 const ASKS: usize = 50_000;
 const BATCH: usize = 1_000;
 const NODE: [(&str, i64); 2] = [("memory", 1_000), ("vcore", 100)];
@@ -44,7 +44,7 @@ const PARTITION: &str = "actix-rt";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// A resource manager each.
+    /// One resource manager for each partition.
     Each,
     /// One resource manager for all.
     One,
@@ -55,7 +55,8 @@ enum Owner {
 struct Arrangement {
     partitions: usize,
     owner: Owner,
-    /// Notified by messages, as an embedding program may be, or before messages are made.
+    /// Whether the resource manager is notified by messages, as an embedding program may be.
+    /// Otherwise it is notified before messages are made.
     in_messages: bool,
 }
 
@@ -165,7 +166,7 @@ async fn prepare(scheduler: &SchedulerHandle, rm_id: &str, partition: &str) {
     scheduler.update_application(request).await.unwrap();
 }
 
-/// Makes the message of a partition with its asks from this one on.
+/// Makes the message of a partition with its asks, beginning with ask `from`.
 fn asks(rm_id: &str, partition: &str, from: usize) -> si::AllocationRequest {
     let ask = |number: usize| si::AllocationAsk {
         allocation_key: format!("ask-{number:07}"),

@@ -50,7 +50,7 @@ const LARGE: [(&str, i64); 2] = [("memory", 20), ("vcore", 2)];
 const RUNS: usize = 5;
 const TICK: Duration = Duration::from_millis(2);
 const MEASURED: Duration = Duration::from_secs(32);
-/// By then the pending requests have searched for the first time.
+/// Time after which all pending requests have searched once.
 const FIRST: Duration = Duration::from_secs(3);
 const IMPORTANT: i32 = 1_000_000;
 
@@ -139,7 +139,7 @@ impl Visit for Message {
 /// The next action of the resource manager.
 enum Next {
     Allocated(Box<si::Allocation>),
-    /// These were preempted.
+    /// These allocations were preempted: their releases are confirmed.
     Confirm(Vec<si::AllocationRelease>),
 }
 

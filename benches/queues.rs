@@ -26,7 +26,7 @@ use crate::shim::{Shim, cpu_time, median};
 
 const NODES: usize = 1_000;
 const ROOM: usize = 50_000;
-/// Leaves that wait for the same limit.
+/// Number of leaves that wait for the same limit.
 const LEAVES: usize = 1_000;
 const RELEASES: u32 = 2_000;
 const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
@@ -136,7 +136,7 @@ async fn fill(shim: &Shim) -> (f64, f64) {
     (start.elapsed().as_secs_f64(), cpu.as_secs_f64())
 }
 
-/// Prints the row of some shapes, which grow to the last.
+/// Prints a row: the shapes grow from the first to the last.
 async fn row(what: &str, shapes: &[Tree], aim: f64) {
     let sizes = in_turns(shapes.len(), ROOM, async |size| {
         let shim = begin(&shapes[size], 2 * ROOM).await;

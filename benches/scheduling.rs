@@ -62,8 +62,8 @@ fn aims(shape: &str) -> (f64, f64, f64, &'static str) {
     }
 }
 
-/// The measure of a quota-fair engine for batch jobs, on one thread like there: first fills, then a
-/// few places for many pending requests.
+/// Compares with a quota-fair engine for batch jobs, on one thread as that engine was measured:
+/// filling a cluster, then few places for many pending requests.
 async fn quota_fair() {
     println!(
         "\n| one thread | CPU µs each | allocations/s, median (best) | that engine | times it | aim |"
@@ -82,8 +82,8 @@ async fn quota_fair() {
     print("3,200 places for 320,000 asks that wait", &backlog, 1_700);
 }
 
-/// Measures this many asks that are pending for nodes. Then nodes with this many places are added.
-/// From the first node to the last allocation.
+/// Measures `asks` asks that are pending because there is no capacity, from the first of some new
+/// nodes to the last allocation. The new nodes have capacity for `places` of them.
 async fn run_backlog(asks: usize, places: usize) -> (f64, f64) {
     let shape = shape_quota_fair(10, 100, asks);
     let shim = Shim::start(&shape.config, Threads::One).await;
@@ -135,7 +135,8 @@ async fn growth() {
     }
 }
 
-/// One ask at a time on an idle cluster, with threads that sleep at once, and with spinning ones.
+/// Measures one ask at a time on an idle cluster, with threads that sleep at once, and with threads
+/// that spin.
 async fn lone_ask() {
     println!(
         "\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs | context switches | CPU µs | aim: p50, switches |"

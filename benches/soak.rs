@@ -34,7 +34,7 @@ use crate::service::Service;
 
 /// Time after which the memory should not grow any more.
 const FLAT_AFTER_SECONDS: u64 = 600;
-/// Largest change from then on, in per cent.
+/// Largest change of the memory after that time, in per cent.
 const FLAT_WITHIN: f64 = 1.0;
 const TICK: Duration = Duration::from_millis(10);
 const REQUESTS: usize = 100;

@@ -72,7 +72,7 @@ async fn release(shim: &Shim, number: usize) {
 struct Taken {
     reserved: usize,
     intake_us: f64,
-    /// The whole time without changes.
+    /// CPU time of the whole time without changes.
     idle_ms: f64,
     release_cpu_us: f64,
     release_us: f64,

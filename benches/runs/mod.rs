@@ -59,7 +59,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// From seconds of wall and CPU of each run.
+    /// Makes the figures from the seconds of wall and CPU time of each run.
     fn of(allocations: usize, mut walls: Vec<f64>, mut cpus: Vec<f64>) -> Self {
         let allocations = allocations as f64;
         let best = walls.iter().copied().fold(f64::INFINITY, f64::min);

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
-/// Longest time for its end. Streams are cut after a second.
+/// Longest time until the service has ended. Streams are cut after a second.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The running `monoceros` binary, ended when dropped.
@@ -33,8 +33,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it on free ports: the binary built with this benchmark, or the one whose path is in
-    /// `BENCH_SERVICE`, so that two builds can be compared.
+    /// Starts the service on free ports: the binary built with this benchmark, or the one whose
+    /// path is in `BENCH_SERVICE`, so that two builds can be compared.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
@@ -104,7 +104,8 @@ impl Service {
 }
 
 impl Drop for Service {
-    /// Ends it in order, so that an instrumented build writes its profile, or else kills it.
+    /// Ends the service in order, so that an instrumented build writes its profile, or else kills
+    /// it.
     fn drop(&mut self) {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         let begun = Instant::now();

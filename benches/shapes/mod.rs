@@ -22,8 +22,8 @@ pub struct Shape {
     pub asks: usize,
     pub parked: usize,
     pub queue: fn(usize) -> String,
-    /// Predicates are answered asynchronously, at most this many at a time. `None`: during a
-    /// placement.
+    /// Most predicates that are answered asynchronously at a time. `None`: predicates are answered
+    /// during a placement.
     pub in_flight: Option<usize>,
     /// Number of recent decisions that are recorded.
     pub kept: usize,

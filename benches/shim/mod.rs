@@ -30,7 +30,7 @@ pub struct Counter {
     /// Requests in the last scale-up signal.
     waiting: AtomicU64,
     last: Mutex<Option<(Arc<str>, Arc<str>)>>,
-    /// Notified by messages, as an RM that does not implement `allocations`.
+    /// Whether it is notified by messages, as an RM that does not implement `allocations`.
     wants_messages: bool,
 }
 
@@ -81,7 +81,7 @@ impl ResourceManagerCallback for Counter {
         self.waiting.fetch_add(reported as u64, Ordering::AcqRel);
     }
 
-    /// The first candidate passes at once and is assumed, as by a shim with a cache.
+    /// The first candidate passes at once and is assumed, as with a shim that has a cache.
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
         let Some(sink) = questions.first().map(|question| question.answers.clone()) else { return };
         let verdict = Verdict::Passed { position: 0, scope: Scope::Node, assumed: true };
@@ -102,17 +102,17 @@ impl Shim {
         Self::start_with(Scheduler::builder().threads(threads), config).await
     }
 
-    /// With a scheduler that the caller has configured.
+    /// Starts it with a scheduler that the caller has configured.
     pub async fn start_with(builder: SchedulerBuilder, config: &str) -> Self {
         Self::start_told(builder, config, false).await
     }
 
-    /// With notification of allocations by messages, or before messages are made.
+    /// Starts it with notification of allocations by messages, or before messages are made.
     pub async fn start_told(builder: SchedulerBuilder, config: &str, wants_messages: bool) -> Self {
         Self::register(builder.start().unwrap(), config, wants_messages).await
     }
 
-    /// With every actor on this thread, in a `LocalSet`.
+    /// Starts it with every actor on this thread, in a `LocalSet`.
     pub async fn start_local(builder: SchedulerBuilder, config: &str) -> Self {
         Self::register(builder.start_local().unwrap(), config, false).await
     }
@@ -212,7 +212,7 @@ impl Shim {
         self.send(ask_requests(prefix, total, applications, size)).await;
     }
 
-    /// Sends these one after another.
+    /// Sends these requests one after another.
     pub async fn send(&self, requests: impl IntoIterator<Item = si::AllocationRequest>) {
         for request in requests {
             self.scheduler.update_allocation(request).await.unwrap();
