@@ -34,7 +34,7 @@ pub(crate) struct KnownRequest {
     pub(crate) placed: Option<Place>,
     /// The allocation's release was requested, or its node is gone.
     pub(crate) is_ending: bool,
-    /// The allocation was reported as running, which is answered like a placement.
+    /// The allocation was reported as running. Such a report is answered like a placement.
     is_reported: bool,
 }
 
@@ -107,11 +107,12 @@ pub(crate) struct Belief {
     pub(crate) applications: BTreeMap<String, Application>,
     /// The open stream in the oldest dialect.
     pub(crate) outgoing: Outgoing,
-    /// Nodes that were removed in this session, even if they came back.
+    /// Nodes that were removed in this session, even if they were added again.
     went: BTreeSet<String>,
     /// UUIDs of removed applications' allocations, in the oldest dialect.
     uuids: BTreeMap<String, String>,
-    /// Keys of removed applications: they may be placed once more, if they are released too.
+    /// Keys of removed applications and of ended requests, with whether each was placed. Late
+    /// answers may name them: a placement if there was none yet, a release or a rejection.
     ghosts: BTreeMap<String, bool>,
     history: Vec<String>,
     /// Violations of the invariants.
@@ -260,7 +261,8 @@ impl Belief {
         }
     }
 
-    /// Starts a session: only reported items exist, so everything that was to end has ended.
+    /// Starts a session. Only reported items exist in it, so allocations that were to be released
+    /// no longer do.
     pub(crate) fn begin_session(&mut self) {
         self.note(&"a session begins");
         self.ghosts.clear();
@@ -273,7 +275,7 @@ impl Belief {
         }
     }
 
-    /// Called at rest: withdrawn requests are gone.
+    /// Forgets requests that were to end. Called at rest, when the scheduler has ended them.
     pub(crate) fn settle(&mut self) {
         self.note(&"both sides agree");
         for application in self.applications.values_mut() {

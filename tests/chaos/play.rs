@@ -151,7 +151,7 @@ impl Game {
         self.dice.one_of(&applications)
     }
 
-    /// Nodes have few names, so that they come back.
+    /// Adds a node. Nodes have few names, so that names of removed nodes are used again.
     async fn node_comes(&mut self) {
         let id = format!("n{}", self.dice.below(8));
         let capacity = self.dice.amount(2..8, 1_000);
@@ -249,7 +249,7 @@ impl Game {
                 let queue = application.queue.clone();
                 known.push(Order::ApplicationComes { id: id.clone(), queue });
                 if matches!(self.speaker, Speaker::Oldest) {
-                    // In that dialect, a repeated request adds allocations.
+                    // In the oldest dialect, a repeated request adds allocations.
                     continue;
                 }
                 for (key, request) in &application.requests {

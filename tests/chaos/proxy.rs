@@ -45,7 +45,7 @@ impl Proxy {
         self.state.lock().unwrap().connections.abort_all();
     }
 
-    /// Breaks all connections, and leads to another target from now on.
+    /// Breaks all connections, and passes later ones on to another target.
     pub(crate) fn lead_to(&self, target: Option<SocketAddr>) {
         let mut state = self.state.lock().unwrap();
         state.target = target;

@@ -64,12 +64,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it with default settings.
+    /// Starts the service with default settings.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// Starts it with some settings: `("GRPC__SEND_CHUNK_ITEMS", "2")`.
+    /// Starts the service with some settings: `("GRPC__SEND_CHUNK_ITEMS", "2")`.
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
         let mut command = Self::command();
         for (key, value) in settings {
@@ -78,28 +78,28 @@ impl Service {
         Self::spawn(command)
     }
 
-    /// Starts it with a settings file.
+    /// Starts the service with a settings file.
     pub fn start_configured(settings: &str) -> Self {
         let mut command = Self::command();
         command.args(["--config", settings]);
         Self::spawn(command)
     }
 
-    /// Starts it on given addresses.
+    /// Starts the service on given addresses.
     pub fn start_at(grpc: &str, http: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
         command.args(["serve", "--grpc", grpc, "--http", http]);
         Self::spawn(command)
     }
 
-    /// Starts it with its own simulated resource manager.
+    /// Starts the service with its own simulated resource manager.
     pub fn start_demo() -> Self {
         let mut command = Self::command();
         command.arg("--demo");
         Self::spawn(command)
     }
 
-    /// Starts it with this limit of file descriptors.
+    /// Starts the service with this limit of file descriptors.
     pub fn start_with_descriptors(descriptors: usize) -> Self {
         let mut command = Command::new("sh");
         let serve = format!(
@@ -109,7 +109,7 @@ impl Service {
         Self::spawn(command)
     }
 
-    /// Starts it by a command that prints its addresses as the service does.
+    /// Starts the service by a command that prints its addresses as the service does.
     pub fn start_by(command: Command) -> Self {
         Self::spawn(command)
     }
@@ -120,7 +120,7 @@ impl Service {
         command
     }
 
-    /// Starts it with some settings and with standard error of the test's own.
+    /// Starts the service with some settings, and with a standard error that the test provides.
     pub fn start_logging_to(stderr: impl Into<Stdio>, settings: &[(&str, &str)]) -> Self {
         let mut command = Self::command();
         for (key, value) in settings {
@@ -130,7 +130,7 @@ impl Service {
         Self::adopt(&mut command)
     }
 
-    /// Starts it from a shell, which gets the command line as its arguments.
+    /// Starts the service from a shell, which gets the command line as its arguments.
     pub fn start_from_shell(script: &str) -> Self {
         let service = Self::command();
         let mut command = Command::new("sh");
@@ -200,8 +200,8 @@ impl Service {
         Some(value.parse().unwrap())
     }
 
-    /// Waits until a counter has reached a value. Counting may follow the answer, and some counters
-    /// are not shown before.
+    /// Waits until a counter has reached a value. A counter may change after the answer to a
+    /// request, and some are not shown before their first change.
     pub async fn until_counted(&self, series: &str, value: u64) {
         let counted = async {
             while self.counted_if_shown(series).await.is_none_or(|counted| counted < value) {
@@ -285,7 +285,7 @@ impl Service {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until it has printed `text` to standard output.
+    /// Waits until the service has printed `text` to standard output.
     pub async fn until_printed(&self, text: &str) {
         let printed = async {
             while !self.printed.lock().unwrap().contains(text) {
@@ -299,7 +299,7 @@ impl Service {
         self.child.id()
     }
 
-    /// Waits until it has logged `text` this many times.
+    /// Waits until the service has logged `text` this many times.
     pub async fn until_logged(&self, text: &str, times: usize) {
         let logged = async {
             while self.log().matches(text).count() < times {
@@ -333,8 +333,8 @@ impl Drop for Service {
 }
 
 /// Returns a free address for a service that is started twice. The port is outside the range for
-/// clients, since one of them could get it while the service is down. Each call returns another
-/// one, because tests of one binary run in parallel.
+/// clients, since a client could get it while the service is down. Each call returns another
+/// address, because tests of one binary run in parallel.
 pub fn address() -> String {
     static N_TRIED: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();

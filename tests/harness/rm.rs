@@ -28,9 +28,9 @@ pub struct Seen {
     pub released: Vec<si::AllocationRelease>,
     /// Keys of requests in `asks` that ended without an allocation.
     pub released_asks: Vec<String>,
-    /// For requests in `asks`.
+    /// Rejected requests of `asks`.
     pub rejected_asks: Vec<(String, String)>,
-    /// For items in `allocations`.
+    /// Rejected items of `allocations`.
     pub rejected_allocations: Vec<(String, String)>,
     /// Number of items of each response message.
     pub message_sizes: Vec<usize>,

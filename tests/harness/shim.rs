@@ -49,7 +49,7 @@ pub struct Shim {
     sender: mpsc::Sender<cb::ShimMessage>,
     messages: Streaming<cb::CoreMessage>,
     nodes: BTreeMap<u32, String>,
-    /// Messages that came while another one was expected.
+    /// Messages received while another message was expected.
     pub seen: Vec<Body>,
     cache_seq: u64,
 }
@@ -251,7 +251,7 @@ impl Shim {
         self.say(Said::PredicateResults(results)).await;
     }
 
-    /// Returns a batch unread.
+    /// Answers a batch with `Shed` for each question: the shim has not evaluated it.
     pub async fn shed(&self, batch: &cb::PredicateBatch) {
         let results = batch.queries.iter().map(|query| cb::PredicateResult {
             query_id: query.query_id,

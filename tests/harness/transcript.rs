@@ -169,7 +169,7 @@ impl Drop for Folder {
     }
 }
 
-/// Replaces values that differ between runs. Columns keep their places.
+/// Replaces values that differ between runs. Columns keep their positions.
 pub fn normal(text: &str) -> String {
     let mut normal = String::new();
     let mut rest = text;

@@ -83,7 +83,7 @@ async fn a_closed_standard_output_is_no_error() {
         "completions bash",
         "man",
     ] {
-        // The reader has closed before the first line is written.
+        // The reader closes before the first line is written.
         let line = format!("{{ sleep 0.3; monoceros {command}; echo $? >&2; }} | true");
         let printed = folder.run(&line, &cluster.environment());
         assert_eq!(printed, "0\n", "{command}");

@@ -110,17 +110,17 @@ async fn partitions_leave_descriptors_for_probes() {
     probe(&service).await;
 }
 
-/// If all places are taken by served connections, another connection only gets health answers.
+/// If served connections use the whole limit, another connection only gets health answers.
 #[tokio::test]
 async fn surplus_connections_answer_only_health() {
     let limits = [("GRPC__MAX_CONNECTIONS", "1"), ("REST__MAX_CONNECTIONS", "1")];
     let service = Service::start_with(&limits);
-    // A stream of its session keeps the connection's place.
+    // A connection counts as served while it has a stream of a session.
     let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let mut busy = TcpStream::connect(service.http).await.unwrap();
     let head = "POST /ws/v1/validate-conf HTTP/1.1\r\nhost: h\r\ncontent-length: 1\r\n\r\n";
     busy.write_all(head.as_bytes()).await.unwrap();
-    // Until its request is being answered, it would be closed for the next one.
+    // Until its request is being answered, the connection would be closed for the next one.
     sleep(Duration::from_millis(300)).await;
     let refused = async {
         while service.http("GET", "/ws/v1/clusters", &[], "").await.status != 503 {
@@ -277,7 +277,7 @@ async fn strangers_do_not_block_known_callers() {
     let (service, _files) = with_tokens("strangers", "max_connections = 8");
     let mut held = Vec::new();
     for round in 0..2 {
-        // More than there are places, each with an open call that needs no rights.
+        // More connections than the limit, each with an open call that needs no rights.
         for n in 0..12 {
             let mut client = connect(&service, 65_535).await;
             let path = match n % 2 {

@@ -56,7 +56,7 @@ async fn live_and_rejected_applications_are_distinguished() {
     assert_eq!(dump["applications"].as_array().unwrap().len(), 2);
 }
 
-/// Its usage is logged. HTTP does not list it any more.
+/// The usage of the application is logged. HTTP does not list it any more.
 #[tokio::test]
 async fn a_removed_application_is_only_logged() {
     let service = Service::start();

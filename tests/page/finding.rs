@@ -68,7 +68,7 @@ async fn the_filter_holds_in_all_views_and_is_kept() {
     tab.until("document.querySelectorAll('#waiting tbody tr').length === 1").await;
     let queues = "[...document.querySelectorAll('#queues tbody tr')].map(it => it.dataset.key)";
     tab.until(&format!("{queues}.length === 5")).await;
-    // Links keep it.
+    // Links keep the filter.
     tab.click("header nav a[href^='/ui/applications']").await;
     tab.until("location.pathname === '/ui/applications' && location.search.includes('mine=user')")
         .await;
@@ -76,7 +76,7 @@ async fn the_filter_holds_in_all_views_and_is_kept() {
     tab.open(&format!("{address}/ui/events?from=0&mine=user:{USER}")).await;
     tab.until("document.querySelectorAll('#events tbody tr').length > 0").await;
     assert!(!tab.text("#events tbody").await.contains(&GIANT[..12]));
-    // The browser keeps it, and it can be lifted.
+    // The browser keeps the filter, and a user can remove it.
     tab.open(&format!("{address}/ui/decisions")).await;
     tab.until("location.search.includes('mine=user')").await;
     tab.until("document.querySelectorAll('.decision').length >= 2").await;
@@ -145,7 +145,7 @@ async fn applications_are_grouped_and_nodes_are_mapped() {
     tab.click(&format!("{group} button.open")).await;
     tab.until("location.search.includes('user=ann-marie')").await;
     tab.until("document.querySelectorAll('[data-column=id]').length === 1").await;
-    // One map for each rack, coloured by GPUs.
+    // One map of nodes for each rack, coloured by GPUs.
     tab.open(&format!("{address}/ui/nodes?by=rack&type=nvidia.com/gpu")).await;
     tab.until("document.querySelectorAll('.maps canvas').length === 2").await;
     let labels = "[...document.querySelectorAll('.maps canvas')].map(it => it.ariaLabel)";

@@ -3,19 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The sources of the rules.
+/// Returns the folder with the sources of the rules.
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("actors/rules/src")
 }
 
-/// The rooms in the order in which the head of the crate lists them.
+/// Returns the rooms in the order in which the head of the crate lists them.
 fn rooms() -> Vec<String> {
     let head = fs::read_to_string(sources().join("lib.rs")).unwrap();
     let rows = head.lines().filter_map(|line| line.strip_prefix("//! | [`"));
     rows.map(|row| row.split('`').next().unwrap().to_owned()).collect()
 }
 
-/// Every source file below a folder, without those of tests.
+/// Returns every source file below a folder, without those of tests.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -32,8 +32,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The rooms that a source names as `crate::ROOM`, each with its line; comments and tests are left
-/// out.
+/// Returns the rooms that a source names as `crate::ROOM`, each with its line. Comments and tests
+/// are left out.
 fn imports(source: &str) -> Vec<(usize, String)> {
     let code = source.lines().take_while(|line| !line.starts_with("mod tests {"));
     let code = code.enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));

@@ -12,11 +12,11 @@ use crate::harness::{
     PATIENCE, QUEUES, Rm, Seen, Service, amount, application, ask, node, registration, release,
 };
 
-/// Returns the number of applications by state, without zeros.
+/// Number of applications by state, without zeros.
 type States = BTreeMap<String, u64>;
 
-/// The queue's numbers in its two families, and the scheduler's totals. A page is written while
-/// applications change, so they agree only at rest.
+/// Returns the numbers of the queue in its two families, and the totals of the scheduler. A page is
+/// written while applications change, so they agree only at rest.
 async fn states(service: &Service) -> [States; 3] {
     let page = service.get("/ws/v1/metrics").await;
     let of = |prefix: &str| -> States {

@@ -33,7 +33,7 @@ async fn service_with_an_application() -> (Service, Rm) {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
-    // Its user is known after the first attempt to place it.
+    // The user of the application is known after the first attempt to place it.
     rm.send_allocations(vec![], vec![crate::harness::ask("app", "k")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
     (service, rm)

@@ -15,7 +15,7 @@ use tonic::codegen::{Bytes, http};
 
 use crate::harness::{QUEUES, Rm, Service, application, ask, node, registration, resource};
 
-/// For bursts: an unoptimised service takes a while to read them.
+/// Time limit of bursts: an unoptimised service takes a while to read them.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One stream, frame by frame.

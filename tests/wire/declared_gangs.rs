@@ -68,7 +68,7 @@ fn held_and_real(gang: &Value) -> (usize, usize) {
     (held.len(), real.len())
 }
 
-/// All messages so far name only what the RM asked for itself.
+/// Checks that all messages received name only what the RM asked for itself.
 fn heard_of_no_hold(rm: &Speaker) {
     let methods: &[&str] = if rm.is_legacy() { &["Update"] } else { &SPLIT };
     for text in methods.iter().flat_map(|method| rm.client.messages(method)) {
@@ -229,7 +229,7 @@ async fn placeholder_in_a_declared_gang_is_rejected() {
     }
 }
 
-/// Not expressible in the oldest revisions.
+/// Makes a task group, which the oldest revisions cannot express.
 fn task_group(name: &str, min_members: i32, member: si::Resource) -> si::TaskGroup {
     si::TaskGroup { name: name.to_owned(), min_members, member: Some(member), ..Default::default() }
 }
@@ -299,8 +299,8 @@ async fn gang_above_the_queue_maximum_is_rejected() {
     rm.until("accepted", |seen| seen.accepted_applications == ["gang"]).await;
 }
 
-/// Neither as an assumption, nor as an event, nor in the snapshot of a stream. A member is asked
-/// about on the node where its place is held.
+/// Held places are sent neither as assumptions, nor as events, nor in the snapshot of a stream. A
+/// member is asked about on the node where its place is held.
 #[tokio::test]
 async fn callback_streams_never_mention_held_places() {
     let service = Service::start();

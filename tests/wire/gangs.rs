@@ -148,7 +148,7 @@ async fn timed_out_gang_reports_its_releases() {
     }
 }
 
-/// The oldest revision has no field for it: there a gang continues without its placeholders.
+/// The oldest revision has no field for the style: there a gang continues without its placeholders.
 #[tokio::test]
 async fn timed_out_hard_gang_fails() {
     for revision in ["m", "n", "t"] {

@@ -28,7 +28,7 @@ struct Manager {
 
 #[derive(Debug, Default)]
 struct Heard {
-    /// Number of times that each was received.
+    /// Number of times that each item was received.
     accepted: BTreeMap<String, usize>,
     new: BTreeMap<String, usize>,
     released: BTreeMap<String, usize>,
@@ -385,7 +385,7 @@ async fn single_session_client_ends_with_its_session() {
     assert_eq!(service.get("/ws/v1/partitions").await.trim(), "[]");
 }
 
-/// Refuses until switched.
+/// A shim that refuses every node until it is switched.
 struct Late(Arc<AtomicBool>);
 
 impl Callbacks for Late {

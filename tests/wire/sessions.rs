@@ -228,7 +228,7 @@ async fn silent_connection_pauses_the_session() {
     cut.until("placed", |seen| seen.new.len() == 2).await;
     wire.fall_silent();
     service.until_logged("state=Paused", 1).await;
-    // On another connection all unconfirmed messages are sent again.
+    // On another connection all unacknowledged messages are sent again.
     let next = Rm::open(service.client().await, "rm").await;
     next.hello().await;
     next.until("replayed", |seen| seen.new.len() == 2 && seen.accepted_nodes.len() == 1).await;

@@ -36,7 +36,8 @@ impl Client {
         Self { name, dice: Some(Dice(seed)), ..Self::default() }
     }
 
-    /// Submits an application with some requests. Others lose some, or end.
+    /// Submits an application with some requests. Other applications have requests withdrawn or
+    /// allocations released, or are removed.
     pub(crate) async fn round(&mut self, rm: &Rm, round: usize) {
         let mut dice = self.dice.take().unwrap();
         self.submit(rm, round, &mut dice).await;
@@ -48,7 +49,7 @@ impl Client {
         self.dice = Some(dice);
     }
 
-    /// Waits until all messages so far have had their effect, and all answers are received.
+    /// Waits until all messages sent before it have had their effect, and all answers are received.
     pub(crate) async fn barrier(&mut self, rm: &Rm, name: &str) {
         let key = format!("{name}-k");
         let new = application(name, &leaf([0; 4]));
@@ -93,7 +94,7 @@ impl Client {
         self.applications.insert(id, keys);
     }
 
-    /// Withdraws a request in both forms, since it may have been allocated meanwhile.
+    /// Withdraws a request in both forms, since it may have been allocated already.
     async fn withdraw(&mut self, rm: &Rm, dice: &mut Dice) {
         let Some(id) = self.any_application(dice) else { return };
         let keys = &self.applications[&id];

@@ -46,9 +46,9 @@ struct Change {
     group_limit: Option<(usize, usize, usize)>,
     /// Whether the rule for namespaces comes before the named queue.
     namespaces_first: bool,
-    /// Guarantee of a new namespace queue, in cores.
+    /// Maximum of a new namespace queue, in cores.
     template_max: Option<usize>,
-    /// Whether it has the order of arrival, and a guarantee.
+    /// Whether a new namespace queue sorts by order of arrival, and has a guarantee.
     template_otherwise: bool,
     /// Guarantee of a leaf in thousandths of a core, and of a company in cores.
     leaf_guaranteed: Option<([usize; 4], usize)>,

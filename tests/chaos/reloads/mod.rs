@@ -52,7 +52,7 @@ async fn nothing_is_lost_during_repeated_reloads() {
         let (rm, round, mut done) = (&rm, &round, done.clone());
         async move {
             for number in 0..n_rounds {
-                // Both sides keep the same pace, so that each meets all of the other's actions.
+                // Both sides keep the same pace, so that all rounds of requests meet changes.
                 done.wait_for(|n| *n >= number * UPDATES_PER_ROUND).await.unwrap();
                 client.round(rm, number).await;
                 round.send_modify(|rounds| rounds[at] = number + 1);
@@ -182,7 +182,7 @@ async fn page(service: &Service, path: &str) -> Value {
     serde_json::from_str(&service.get(path).await).unwrap()
 }
 
-/// Returns the usage of root by all users.
+/// Returns the usage of root by all users, from the trackers of users.
 async fn of_users(service: &Service) -> i64 {
     let users = page(service, "/ws/v1/partition/default/usage/users").await;
     let users = users.as_array().map_or(&[][..], Vec::as_slice);

@@ -167,7 +167,7 @@ fn the_chart_settings_are_valid() {
 pub(super) struct Rendered(Vec<Value>);
 
 impl Rendered {
-    /// Renders it with these values.
+    /// Renders the chart with these values.
     pub(super) fn of(helm: &Command, values: &[&str]) -> Self {
         let mut command = template(helm);
         for value in values {

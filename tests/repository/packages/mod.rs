@@ -42,7 +42,7 @@ fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Returns the text at a place in a document.
+/// Returns the text at a JSON pointer of a document.
 fn at<'v>(value: &'v Value, pointer: &str) -> &'v str {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_else(|| panic!("no text at `{pointer}` in {value:#}"))

@@ -53,6 +53,6 @@ fn systemd_finds_no_fault_with_the_unit() {
     fs::write(&path, unit).unwrap();
     let output = systemd.arg("verify").arg(path).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    // It also prints messages about other units of the machine.
+    // The tool also prints messages about other units of the machine.
     assert!(!stderr.contains("monoceros.service"), "{stderr}");
 }

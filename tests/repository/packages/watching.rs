@@ -17,7 +17,7 @@ const RULES: &str = "deploy/prometheus/rules.yaml";
 /// Labels that Prometheus adds to every scrape.
 const OF_THE_TARGET: [&str; 2] = ["job", "instance"];
 
-/// A query, its place, and the text that names its results.
+/// A query, its position in a file, and the text that names its results.
 struct Asked {
     place: String,
     query: Query,
@@ -178,7 +178,7 @@ fn of_the_shim() -> String {
     String::new()
 }
 
-/// Whether it uses metrics that only `monoceros kubernetes` has.
+/// Whether the query uses metrics that only `monoceros kubernetes` has.
 fn is_of_the_shim(asked: &Asked) -> bool {
     let mut selectors = asked.query.selectors.iter();
     selectors.any(|selector| selector.metric.starts_with("monoceros_kubernetes_"))

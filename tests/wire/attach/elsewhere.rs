@@ -7,8 +7,9 @@ use super::{REQUIRED, ask_for, placed, rm_with_nodes};
 use crate::harness::shim::{ALL, Shim, hello};
 use crate::harness::{Rm, Service};
 
-/// Asks about `a` and `b`, on a node each. `b` is placed and affects topic 7. The answer about `a`
-/// was made before that, arrives after it, and depends on the given topics.
+/// Sends asks `a` and `b`, about which the shim is asked on a node each. `b` is placed and affects
+/// topic 7. The answer about `a` was made before that, arrives after it, and depends on the given
+/// topics.
 async fn late_answer(service: &Service, depends_on: &[u64]) -> (Rm, Shim) {
     let rm = rm_with_nodes(service, REQUIRED, &["n1", "n2"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };

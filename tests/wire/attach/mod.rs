@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::harness::{QUEUES, Rm, Service, ask, registration};
 
-/// Nothing is decided unless a shim answers.
+/// Setting with which nothing is decided unless a shim answers.
 const REQUIRED: &[(&str, &str)] = &[("callback.predicates", "required")];
 
 /// An RM `rm` with an application `app` and these nodes of four cores each.
@@ -23,7 +23,7 @@ async fn rm_with_nodes(service: &Service, extra: &[(&str, &str)], nodes: &[&str]
     rm_called("rm", service, extra, nodes).await
 }
 
-/// The same under another name.
+/// The same under another id.
 async fn rm_called(id: &str, service: &Service, extra: &[(&str, &str)], nodes: &[&str]) -> Rm {
     let extra_config =
         extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();

@@ -85,13 +85,13 @@ async fn late_answer_is_counted_and_ignored() {
     assert!(timeouts >= 1, "{timeouts}");
     shim.answer(&late, passes).await;
     service.until_counted(r#"monoceros_callback_ignored_results_total{reason="late"}"#, 1).await;
-    // The shim has assumed its answer, and is told to forget it.
+    // The shim has assumed its answer, and is notified to forget it.
     let forget = shim.until("forget", |body| match body {
         Body::CacheSync(sync) => sync.args.as_ref()?.forget_allocations.first().cloned(),
         _ => None,
     });
     assert_eq!(forget.await.allocation_key, "a");
-    // Any effect of the late answer would have arrived by now.
+    // Any effect of the late answer would have arrived before this acceptance.
     let rm = rm.with_nodes(&["n2"]).await;
     let shown = application(&service, "rm", "root.a", "app").await;
     assert_eq!(shown["allocations"].as_array().map_or(0, Vec::len), 0, "{shown}");

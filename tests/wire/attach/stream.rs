@@ -32,8 +32,8 @@ async fn lost_required_stream_pauses_decisions() {
     drop(shim);
     until_detached(&service).await;
 
-    // Asks, nodes and applications come and go, but nothing is decided: neither the questions in
-    // flight nor new ones.
+    // An ask is withdrawn, and asks, a node and an application are added, but nothing is decided:
+    // neither the questions in flight nor new ones.
     let withdrawn = keys.pop().unwrap();
     rm.send_allocations(vec![], vec![], vec![release("app", &withdrawn)]).await;
     ask_for(&rm, &["b0", "b1"]).await;
@@ -58,7 +58,7 @@ async fn lost_required_stream_pauses_decisions() {
     assert_eq!(asked.into_iter().collect::<Vec<_>>(), keys);
     shim.keep_answering(passes);
     rm.until("all allocated", |seen| seen.new.len() >= keys.len()).await;
-    // A last one, after which no question can be left.
+    // A last ask. When it is placed, no earlier question is open.
     ask_for(&rm, &["c"]).await;
     keys.push("c".to_owned());
     rm.until("one more", |seen| seen.new.iter().any(|new| new.allocation_key == "c")).await;

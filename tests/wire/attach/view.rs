@@ -148,7 +148,7 @@ async fn node_removal_voids_only_dependent_answers() {
     placed_now.sort();
     let expected = ["a", "c"].map(|key| (key.to_owned(), place[key].clone()));
     assert_eq!(placed_now, expected);
-    // Asked again: already, or soon.
+    // The shim is asked about it again: already, or soon.
     let mut again: Vec<_> = std::mem::take(&mut shim.seen)
         .into_iter()
         .filter_map(|body| match body {

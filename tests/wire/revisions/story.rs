@@ -99,7 +99,7 @@ async fn the_shim_of_today() {
     let went = states(&rm, APPLICATION, "updated", "Running").await;
     assert_eq!(went, ["Accepted", "Running"]);
 
-    // The newest shims report a failed bind; its number is the next free one.
+    // A failed bind is reported by type 5, SCHEDULING_FAILED_ON_RM.
     let release = |key: &str, termination: &str| {
         format!(
             r#"allocationsToRelease {{ {app1} allocationKey: "{key}"

@@ -78,7 +78,7 @@ async fn repeated_report_changes_only_the_size() {
     assert_eq!(field(&placed, "nodeID"), "n1");
 }
 
-/// Recovered in the form with a UUID, or with a node.
+/// The allocation is recovered in the form with a UUID, or with a node.
 #[tokio::test]
 async fn second_uuid_of_a_key_is_not_counted() {
     let service = Service::start();

@@ -21,8 +21,8 @@ fn nested(depth: usize) -> Vec<u8> {
     [begin.repeat(depth), end.repeat(depth)].concat()
 }
 
-/// The next stream of the session is told to register again; in the legacy dialect the client is,
-/// too.
+/// Checks that the next stream of the session ends with the demand to register again. In the legacy
+/// dialect a message with this demand precedes the end.
 async fn demands_registration(
     service: &Service,
     revision: &str,

@@ -46,7 +46,8 @@ async fn invalid_configuration_reports_all_errors() {
     service.client().await.register_resource_manager(registration("rm", rootless)).await.unwrap();
 }
 
-/// The key keeps its default, no reply mentions it, and each value is counted.
+/// The key of an unreadable value keeps its default. No reply mentions the value, but each one is
+/// counted.
 #[tokio::test]
 async fn unreadable_values_keep_the_default() {
     // The default of one of them differs from its value without any setting.

@@ -98,7 +98,7 @@ async fn unknown_type_means_stopped_unless_strict() {
     }
 }
 
-/// The same for a pending request and for foreign allocations.
+/// An unknown type has the same effect in releases of pending requests and of foreign allocations.
 #[tokio::test]
 async fn unknown_type_is_equal_in_every_release() {
     for strict in [false, true] {
@@ -136,7 +136,7 @@ async fn unknown_type_is_equal_in_every_release() {
     }
 }
 
-/// The same for a release that names nothing at all.
+/// A release that names nothing at all is treated like one without an application.
 #[tokio::test]
 async fn release_without_application_is_foreign() {
     let service = Service::start();
@@ -168,7 +168,8 @@ async fn application_release_covers_all_allocations() {
     }
 }
 
-/// It was reported before its application, which may come on another stream: it runs, and ends.
+/// The allocation was reported before its application, which may arrive on another stream: it runs,
+/// and ends.
 #[tokio::test]
 async fn release_of_an_orphan_allocation_is_answered() {
     let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "60")]);

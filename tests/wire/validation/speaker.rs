@@ -19,7 +19,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) partition: &'a str,
     /// Amounts by resource name.
     pub(crate) size: Vec<(&'a str, i64)>,
-    /// Only in the older form.
+    /// Number of allocations, which only the older form has.
     pub(crate) n: i32,
     /// Further fields, known to both forms.
     pub(crate) more: &'a str,
@@ -65,7 +65,7 @@ impl Speaker {
         self.revision == "l"
     }
 
-    /// Whether it asks with `Allocation`.
+    /// Whether the client asks with `Allocation`.
     pub(crate) fn is_todays(&self) -> bool {
         self.revision == "t"
     }

@@ -78,7 +78,7 @@ impl Side {
 }
 
 fn serve(listener: TcpListener) -> (SchedulerHandle, CancellationToken, JoinHandle<()>) {
-    // Without it a node reserved for a large pod would be closed to small ones.
+    // Without this setting a node reserved for a large pod would be closed to small ones.
     let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
     let stop = CancellationToken::new();
     let connections = Connections::new(listener, None, stop.clone());

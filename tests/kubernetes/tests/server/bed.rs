@@ -46,7 +46,7 @@ type Program = (PathBuf, Vec<String>);
 pub struct Programs {
     server: Program,
     store: Program,
-    /// Not part of every installation of a server.
+    /// The scheduler of Kubernetes, which some installations lack.
     scheduler: Option<Program>,
     controllers: Option<Program>,
 }
@@ -56,7 +56,7 @@ pub struct Component(Child);
 
 impl Drop for Component {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         self.0.kill().ok();
         self.0.wait().ok();
     }
@@ -395,7 +395,7 @@ impl Drop for Bed {
     fn drop(&mut self) {
         for child in [self.server.take(), self.store.take()].into_iter().flatten() {
             let mut child = child;
-            // The folder may be gone already.
+            // The folder may be removed already.
             child.kill().ok();
             child.wait().ok();
         }

@@ -39,7 +39,7 @@ pub struct Scheduler {
     log: PathBuf,
 }
 
-/// Time limit of things that happen at once. Test machines are slow at times.
+/// Time limit of effects that should occur at once. Test machines are slow at times.
 pub const SOON: Duration = Duration::from_secs(60);
 
 impl Cluster {

@@ -75,7 +75,7 @@ fn named(name: &str) -> Value {
 
 pub async fn nobody_states_another_user(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("users", json!({})).await?;
-    // They may create anything, so the refusal comes from the policy.
+    // All users may create anything, so the refusal comes from the policy.
     let group = "rbac.authorization.k8s.io";
     let everybody = json!({
         "metadata": {"name": "everybody"},
@@ -296,7 +296,7 @@ pub async fn start_from_the_manifests(cluster: &mut Cluster) -> anyhow::Result<(
     let mut flags = vec![&*config];
     let arguments = container["args"].as_array().context("arguments")?.iter();
     for argument in arguments.skip(1).filter_map(Value::as_str) {
-        // These differ on this machine.
+        // These arguments differ on this machine.
         let is_here = ["--config=", "--grpc=", "--http="].iter().any(|it| argument.starts_with(it));
         flags.extend((!is_here).then_some(argument));
     }

@@ -129,7 +129,7 @@ async fn one_thing(cluster: &Cluster, dice: &Dice, number: u64) -> anyhow::Resul
     Ok(())
 }
 
-/// Label whose pods with equal values have anti-affinity.
+/// Label of pods with anti-affinity to pods that have the same value.
 const APART: &str = "apart";
 
 fn cores(pod: &Value) -> u64 {
@@ -137,7 +137,7 @@ fn cores(pod: &Value) -> u64 {
     cpu.and_then(|cpu| cpu.parse().ok()).unwrap_or(0)
 }
 
-/// Host port of a pod.
+/// Returns what no two pods of a node may share: the value of the label [`APART`], or a host port.
 fn alone(pod: &Value) -> Option<String> {
     let kind = pod["metadata"]["labels"][APART].as_str().map(str::to_owned);
     let port = pod["spec"]["containers"][0]["ports"][0]["hostPort"].as_u64();
@@ -170,7 +170,7 @@ pub async fn a_minute_of_everything(cluster: &mut Cluster) -> anyhow::Result<()>
     let dice = Dice(Arc::new(AtomicU64::new(7)));
     cluster.create_namespace("chaos", json!({})).await?;
     cluster.nodes(usize::try_from(NODES)?, u32::try_from(CORES)?).await?;
-    // Without it a node reserved for a large pod would be closed to small ones.
+    // Without this setting a node reserved for a large pod would be closed to small ones.
     cluster.environment.push(("MONOCEROS__SCHEDULER__RESERVATIONS", "false"));
     let rolled = dice.clone();
     let proxy = Proxy::start(cluster, move |method, path| {

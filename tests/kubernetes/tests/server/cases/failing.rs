@@ -52,7 +52,8 @@ pub async fn bindings_that_fail_in_every_way(cluster: &mut Cluster) -> anyhow::R
     Ok(())
 }
 
-/// Requests that hang are given up after ten seconds. The server decides their outcome.
+/// Requests that the server does not answer are given up after ten seconds. The server decides
+/// their outcome.
 pub async fn bindings_that_are_not_answered(cluster: &mut Cluster) -> anyhow::Result<()> {
     // Never done; done at once; done between the timeout and the next attempt; done after that.
     const WAYS: [Fault; 4] = [
@@ -105,7 +106,7 @@ pub async fn a_scheduler_killed_in_the_middle(cluster: &mut Cluster) -> anyhow::
     cluster.create_namespace("killed", json!({})).await?;
     cluster.nodes(50, 32).await?;
     cluster.pods("killed", 1_000, json!({})).await?;
-    // Slow enough that the check comes during the work.
+    // Slow enough that the check is made during the work.
     let proxy = Proxy::start(cluster, |method, path| {
         let is_binding = method == "POST" && path.ends_with("/binding");
         if is_binding { Fault::Late(Duration::from_millis(300)) } else { Fault::None }

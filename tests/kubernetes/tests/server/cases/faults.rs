@@ -184,7 +184,7 @@ async fn forward(
         }
         Fault::Hangs => std::future::pending().await,
         Fault::DoneAndHangs(time) => {
-            // The sender may have hung up by then.
+            // The sender may have closed the connection already.
             tokio::spawn(async move {
                 sleep(time).await;
                 drop(answer.await);

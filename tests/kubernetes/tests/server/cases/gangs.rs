@@ -43,7 +43,7 @@ pub async fn a_gang_of_eight_that_keeps_apart_on_seven_hosts(
     gang_that_keeps_apart(cluster, &scheduler, "apart").await
 }
 
-/// The same with a local or a remote scheduler.
+/// A gang whose pods have anti-affinity to each other, with a local or a remote scheduler.
 pub async fn gang_that_keeps_apart(
     cluster: &Cluster,
     scheduler: &Scheduler,

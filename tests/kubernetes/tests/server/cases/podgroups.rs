@@ -106,7 +106,7 @@ pub async fn group_created_after_its_pods(cluster: &mut Cluster) -> anyhow::Resu
     let scheduler = cluster.start(SHIM, &[]).await?;
     members(cluster, "later", "g", 3, json!({})).await?;
     cluster.wait_reason("later", "g-2", "WaitingForGang", "PodGroup g is not there").await?;
-    // It does not hold up other pods.
+    // The pending group does not hold up other pods.
     cluster.pod("later", "other", json!({})).await?;
     cluster.wait_node("later", "other").await?;
     ensure!(cluster.bound("later").await? == 1);
@@ -194,7 +194,7 @@ pub async fn members_preempted_together(cluster: &mut Cluster) -> anyhow::Result
     members(cluster, "together", "g", 3, of("low")).await?;
     cluster.wait_bound("together", 3).await?;
     wait_condition(cluster, "together", "g", SCHEDULED).await?;
-    // One core is wanted, and all three go for it.
+    // One core is wanted, and all three pods of the group are evicted for it.
     cluster.pod("together", "urgent", with("high", json!({}))).await?;
     let victims = cluster.wait_going("together", 3).await?;
     let disrupted = ("DisruptionTarget", "True", "PreemptionByScheduler");
@@ -208,7 +208,7 @@ pub async fn members_preempted_together(cluster: &mut Cluster) -> anyhow::Result
     cluster.agrees(&scheduler).await
 }
 
-/// Whatever becomes of its pods, and of the scheduler.
+/// The group stays scheduled whatever happens to its pods and to the scheduler.
 pub async fn scheduled_group_stays_scheduled(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("stays", json!({})).await?;
     cluster.node("a", 2, json!({})).await?;

@@ -87,7 +87,7 @@ pub async fn to_read_the_cluster(cluster: &mut Cluster) -> anyhow::Result<()> {
         is_not_ready(&scheduler).await?;
         let pod = cluster.read_pod("reading", name).await?;
         ensure!(pod["spec"]["nodeName"].is_null(), "it was bound by who had not read all");
-        // It is not started again for that.
+        // The scheduler continues without a restart.
         cluster.give(&[missing]).await?;
         cluster.wait_node("reading", name).await?;
         scheduler.ready().await?;

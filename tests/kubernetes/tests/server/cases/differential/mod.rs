@@ -107,8 +107,8 @@ pub struct Row {
     ours: Option<(Vec<Outcome>, &'static str)>,
     /// Reason why the counts of both differ.
     counts: Option<&'static str>,
-    /// Set if its pods take something of the nodes that others would need. Its running pods are
-    /// created once, and only the pods of the nodes are.
+    /// Whether the pods of the row are only created pinned to a node each, and its running pods
+    /// only once, since they take something of the nodes that other instances would need.
     is_pinned: bool,
     /// Suffix of its node names, if several scenes are one.
     suffix: String,

@@ -64,8 +64,8 @@ fn by_labels_of_nodes() -> Vec<Row> {
         beside_db("away", &none, &near(AWAY, HOST, &none), &["a2", "b1"]),
         // A node without the label belongs to no domain, so nothing keeps the pod away.
         beside_db("away", &none, &near(AWAY, "rack", &none), ALL),
-        // The first of a kind that wants to be near its own kind may be anywhere. Another kind may
-        // be nowhere.
+        // A pod that must be near its own kind may be anywhere while there is none. A pod that must
+        // be near another kind may be nowhere.
         first("own", &app("db"), &near(NEAR, "zone", &none), ALL),
         first("other", &none, &near(NEAR, "zone", &none), &[]),
         // An empty selector matches all pods, a missing one none.
@@ -129,7 +129,8 @@ fn by_namespaces() -> Vec<Row> {
         away(of("y$"), ALL),
         away(json!({"labelSelector": null}), ALL),
     ];
-    // The first of a kind, with a term about another namespace, or about this one by its labels.
+    // The first pod of a kind, with a term about another namespace, or about this one by its
+    // labels.
     let own = |extra: &Value| pod(app("db"), near(NEAR, "zone", extra));
     rows.push(goes("first of elsewhere", own(&json!({"namespaces": ["other$"]})), &[]));
     rows.push(goes("first by labels", own(&of("x$")), &[]));
@@ -198,7 +199,8 @@ fn by_several_terms() -> Vec<Row> {
     let away = terms(AWAY, &json!([about("app", "db", HOST), about("tier", "front", "zone")]));
     let away = runs(asks("away from each", &away, &["a2"]), "a1", &db);
     rows.push(runs(away, "b1", &json!({"tier": "front"})));
-    // The first of a kind must match all its own terms, and needs the labels all the same.
+    // The first pod of a kind must match all its own terms, and its node needs the labels all the
+    // same.
     let two = terms(NEAR, &json!([about("app", "db", "zone"), about("tier", "back", HOST)]));
     rows.push(first("first of all terms", &both, &two, ALL));
     rows.push(first("first of one term", &db, &two, &[]));
@@ -238,7 +240,7 @@ fn by_keys_and_expressions() -> Vec<Row> {
         (AWAY, json!({"matchLabelKeys": ["version"]}), labels("2"), ALL),
         (AWAY, json!({"mismatchLabelKeys": ["version"]}), labels("2"), &["b1"]),
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), labels("1"), &["a1", "a2"]),
-        // It is the first of its own kind.
+        // The pod is the first of its own kind.
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), labels("2"), ALL),
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), json!({"version": "2"}), &[]),
         // Without the label the term matches all of them.

@@ -44,8 +44,8 @@ struct Findings {
     wrong: Vec<String>,
 }
 
-/// Builds the scenes one after the other, and returns the differences. `controllers` run in both
-/// control planes meanwhile.
+/// Builds the scenes one after the other, and fails with the differences found. `controllers` run
+/// in both control planes in the meantime.
 pub async fn alike(
     cluster: &mut Cluster,
     controllers: &[&str],
@@ -195,8 +195,8 @@ impl Sides<'_> {
 }
 
 impl Sides<'_> {
-    /// Checks that nothing has changed while others were awaited, since a pending pod is accepted
-    /// at once.
+    /// Checks all pods again: a pending pod is accepted at once, and may have been placed while
+    /// other pods were awaited.
     async fn look_again(
         &self,
         stage: usize,

@@ -14,7 +14,7 @@ const ALL: &[&str] = &["a1", "a2", "b1"];
 const CONTROLLERS: &[&str] = &["persistentvolume-binder-controller", "ephemeral-volume-controller"];
 const DRIVER: &str = "disks.example.com";
 
-/// Both are right: nothing binds such a claim.
+/// Both schedulers are right: nothing binds such a claim.
 const NO_CLASS: &str =
     "kube-scheduler takes a class that is not there for one that makes volumes at once";
 
