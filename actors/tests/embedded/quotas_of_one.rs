@@ -121,7 +121,7 @@ fn partitions_of_one_rm_share_its_quota() {
     });
 }
 
-/// The next session reports them again.
+/// The next session reports the allocations again.
 #[test]
 fn reported_allocations_may_exceed_the_quota() {
     let quotas = Quotas { bytes: 60_000, ..Quotas::default() };

@@ -438,7 +438,7 @@ async fn loses_one_partition(scheduler: &SchedulerHandle) {
     let lost = scheduler.queues("[one]default").await;
     assert_eq!(lost, Err(ReadError::PartitionNotFound("[one]default".to_owned())));
 
-    // Later calls do the lost one no harm, and it sends nothing more.
+    // Later calls of the RM whose partition was lost do no harm, and it receives nothing more.
     let _ = one.asks(vec![ask("a1", "k2", 1)]).await;
     two.sends_usual_items().await;
     assert_eq!(b.take(), USUAL);

@@ -5,7 +5,7 @@ use expect_test::expect;
 
 use crate::world::check;
 
-/// Priority is the last sort key only.
+/// With `application.sort.priority=disabled`, priority is the last sort key.
 #[test]
 fn without_priority_a_fifo_leaf_sorts_by_age() {
     check(

@@ -25,7 +25,7 @@ fn the_first_ask_makes_an_application_accepted() {
     );
 }
 
-/// The second allocation changes no state.
+/// Only the first allocation changes the state.
 #[test]
 fn the_first_allocation_makes_it_running_up_to_root() {
     check(
@@ -386,7 +386,7 @@ fn after_a_release_of_everything_it_completes_in_time() {
     );
 }
 
-/// No further ask can arrive: the second release means that, and the id can be used again.
+/// The second release means that no further ask arrives. The id can be used again.
 #[test]
 fn a_second_release_of_everything_completes_at_once() {
     check(

@@ -81,7 +81,7 @@ fn a_repeated_key_after_placement_asks_for_more() {
     );
 }
 
-/// Unless the replacement names one.
+/// Exception: the replacing ask names a creation time.
 #[test]
 fn a_replaced_ask_keeps_its_creation_time() {
     check(

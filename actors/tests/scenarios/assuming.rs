@@ -233,7 +233,7 @@ fn a_member_takes_its_held_place_despite_exclusion() {
     );
 }
 
-/// The same history, with allocations of one kind excluding each other.
+/// The same history, with allocations of one kind that exclude each other.
 fn apart(kind: Kind) -> impl Strategy<Value = Script> {
     history(kind).prop_map(|mut script| {
         let is_setting = |step: &Step| {

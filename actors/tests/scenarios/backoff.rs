@@ -10,7 +10,7 @@ use monoceros_actors::Scheduler;
 use crate::recording_callback::RecordingCallback;
 use crate::world::{check, in_virtual_time, register, send_lines};
 
-/// The third ask has a node, and still waits.
+/// The third ask would find a node, and still waits.
 #[test]
 fn two_failed_asks_put_the_application_in_back_off() {
     check(
@@ -228,8 +228,8 @@ fn a_configuration_without_back_off_ends_it() {
     );
 }
 
-/// The deadline of the removed application does not apply to the new one, which has its id and its
-/// place.
+/// The deadline of the removed application does not apply to the new one, which has the same id and
+/// slot.
 #[test]
 fn a_returning_application_starts_without_back_off() {
     check(

@@ -82,7 +82,7 @@ fn an_ask_created_ahead_reserves_after_the_delay() {
     );
 }
 
-/// Among asks, among applications of a leaf, and among equal leaves.
+/// The order of arrival holds among asks, among applications of a leaf, and among equal leaves.
 #[test]
 fn asks_created_ahead_are_placed_in_order_of_arrival() {
     check(

@@ -638,8 +638,8 @@ fn an_explanation_names_each_condition_with_its_nodes() {
     );
 }
 
-/// An allocation that it may run beside appears on one node and then on another, while it may not
-/// run.
+/// While the request is blocked by the limit of running applications, an allocation that it may run
+/// beside appears on one node and then on another.
 #[test]
 fn each_newly_suitable_node_counts_for_the_blocked_request() {
     check(
@@ -688,7 +688,7 @@ fn each_newly_suitable_node_counts_for_the_blocked_request() {
     );
 }
 
-/// Each of them is counted on the node while its question is open, and the other one excludes it.
+/// Each request is counted on the node while its question is open, and excludes the other one.
 #[test]
 fn exclusive_refused_requests_do_not_retry_each_other_forever() {
     check(

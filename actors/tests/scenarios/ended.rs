@@ -379,7 +379,7 @@ fn completed_applications_expire_after_three_days() {
     });
 }
 
-/// The RM would take the message as one about the new run.
+/// The RM would take the message of the expiry as one about the new run.
 #[test]
 fn expiry_is_silent_while_the_id_is_active_again() {
     in_virtual_time(async {

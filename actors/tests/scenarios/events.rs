@@ -324,7 +324,7 @@ fn allocations_placed_by_the_rm_have_usual_events() {
     );
 }
 
-/// A change of a foreign allocation has none.
+/// Foreign allocations have events of their node only. A change of one has no event.
 #[test]
 fn foreign_allocations_have_node_events() {
     check(

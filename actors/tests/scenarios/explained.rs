@@ -533,7 +533,7 @@ fn missing_objects_are_named() {
     });
 }
 
-/// The class is tried again when one more ask joins it.
+/// The class is tried again when one more ask joins it. The time stays that of the first try.
 #[test]
 fn the_time_is_the_first_try_with_that_cause() {
     check(

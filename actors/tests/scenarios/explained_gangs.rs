@@ -282,7 +282,7 @@ fn members_of_an_undecided_gang_require_a_node() {
     );
 }
 
-/// No predicate is involved.
+/// The explanation names the required node, without a predicate.
 #[test]
 fn a_member_of_a_decided_gang_requires_a_node() {
     check(

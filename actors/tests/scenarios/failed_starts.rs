@@ -223,8 +223,8 @@ fn failures_of_one_batch_share_one_back_off() {
     );
 }
 
-/// With another size, another priority, or as another request with the key, it is tried at once.
-/// Repeated unchanged, it is not.
+/// A request with another size or priority, or a new request with the key, is tried at once. A
+/// request that is repeated unchanged is not.
 #[test]
 fn a_changed_request_ends_its_back_off() {
     check(

@@ -143,7 +143,7 @@ fn restarts(scheduler: &SchedulerHandle) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
 }
 
-/// Lets actors stop that were asked to.
+/// Lets actors stop that were asked to stop.
 async fn turns() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

@@ -5,7 +5,7 @@ use expect_test::expect;
 
 use crate::world::check;
 
-/// The order in which they are reported makes no difference to state and timer.
+/// State and timer do not depend on the order in which placeholder and member are reported.
 #[test]
 fn a_member_reported_before_a_placeholder_starts_the_timer() {
     check(
@@ -70,7 +70,8 @@ fn a_placeholder_reported_before_a_member_starts_the_timer() {
     );
 }
 
-/// If all placeholders are reported, it runs at once; if some are, it continues gathering.
+/// If all placeholders are reported, the application runs at once. If some are missing, it
+/// continues gathering.
 #[test]
 fn a_gang_with_reported_placeholders_continues_gathering() {
     check(

@@ -396,8 +396,8 @@ fn withdrawing_a_moving_member_empties_both_nodes() {
     );
 }
 
-/// The same on the node of the placeholder; the next member does not get the placeholder that is
-/// ending.
+/// The member is withdrawn on the node of its placeholder. The next member does not get the
+/// placeholder that is ending.
 #[test]
 fn withdrawing_a_member_in_flight_leaves_nothing() {
     check(

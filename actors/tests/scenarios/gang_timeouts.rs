@@ -151,7 +151,7 @@ fn an_unknown_style_is_soft() {
     );
 }
 
-/// Swaps in flight continue.
+/// Unused places end, and swaps in flight continue.
 #[test]
 fn a_complete_gang_loses_unused_places() {
     check(
@@ -374,7 +374,8 @@ fn a_swap_in_flight_at_a_soft_timeout_makes_it_run() {
     );
 }
 
-/// The other order: the swap is the last event that a resuming gang waits for.
+/// The swap completes after the other placeholders have ended: it is the last event that a resuming
+/// gang waits for.
 #[test]
 fn a_soft_gang_runs_with_its_last_swap() {
     check(

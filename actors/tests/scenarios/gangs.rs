@@ -208,7 +208,7 @@ fn a_second_member_waits_until_the_placeholder_is_replaced() {
     );
 }
 
-/// The member also waits while a placeholder is pending.
+/// The member waits while a placeholder is pending, too.
 #[test]
 fn cancelling_a_pending_placeholder_places_its_member() {
     check(

@@ -193,7 +193,8 @@ fn a_later_group_limit_applies_to_later_applications() {
     );
 }
 
-/// The lane that it moves into is older than the one it leaves, and it is the first in both.
+/// The lane that the application moves into is older than the one it leaves, and the application is
+/// the first in both.
 #[test]
 fn an_application_moving_to_an_older_group_keeps_its_turn() {
     check(

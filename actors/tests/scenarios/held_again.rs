@@ -54,7 +54,8 @@ fn places_of_missing_members_are_held_before_other_asks() {
     );
 }
 
-/// Another running allocation uses the capacity of the second place.
+/// Only as many places are held as there is capacity for: another running allocation uses that of
+/// the second place.
 #[test]
 fn as_many_are_held_as_there_are_places() {
     check(
@@ -209,7 +210,7 @@ fn a_place_refused_by_its_node_is_not_held() {
     );
 }
 
-/// The asks wait like others.
+/// The asks of the gang wait like others.
 #[test]
 fn without_capacity_nothing_is_held() {
     check(

@@ -444,7 +444,7 @@ pub(crate) fn some_step() -> impl Strategy<Value = Step> {
     step(USUAL)
 }
 
-/// Nodes at the beginning.
+/// Nodes at the beginning of a history.
 pub(crate) fn there() -> impl Strategy<Value = Vec<Step>> {
     let send = |item| Step::Send { items: vec![item], waits: true };
     prop::collection::vec(node_item(USUAL).prop_map(send), 4..12)
@@ -576,7 +576,8 @@ fn waves() -> impl Strategy<Value = Script> {
     })
 }
 
-/// Appends the end of everything: releases or not, then every application and node.
+/// Appends steps that end everything: releases or not, then the removal of every application and
+/// node.
 pub(crate) fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut all = head;
     let releases_first = steps.len().is_multiple_of(2);
@@ -756,7 +757,7 @@ pub(crate) fn left_over(played: &Played) -> Vec<&str> {
     queues.filter(|line| !is_zero(line)).collect()
 }
 
-/// Applications that a history showed in a transient state.
+/// Returns applications that a history showed in a transient state.
 fn on_its_way(played: &Played) -> Vec<&str> {
     let states = ["Completing", "Resuming", "Failing"].map(|state| format!(" is {state} since "));
     let lines = played.text.lines();

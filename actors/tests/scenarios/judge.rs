@@ -251,7 +251,8 @@ impl Judge {
     /// Applies an item's effects that need no notification.
     fn apply_effects(&mut self, item: &Item) {
         match item {
-            // Confirmed, or not bound: removed (and perhaps placed again) without an answer.
+            // The release is a confirmation, or reports a failed start: the allocation is removed
+            // (and perhaps placed again) without an answer.
             Item::Release { app, which, .. } if self.owed.is_empty() => {
                 for id in self.named(app, which) {
                     self.live.remove(&id);

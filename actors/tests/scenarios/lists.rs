@@ -101,7 +101,7 @@ fn continuous_reads_do_not_keep_a_partition_busy() {
         tokio::select! {
             biased;
             () = endless => unreachable!("it has no end"),
-            // Each line is waited for until no further decision is possible.
+            // Each line is awaited until no further decision is possible.
             () = send_lines(&scheduler, "rm", "app a1 in root.a\nask a1 k1 vcore=1") => {}
         }
     });
@@ -113,7 +113,7 @@ fn a_list_contains_everything_sent_before() {
         let scheduler = with_nodes(Arc::new(RecordingCallback::default())).await;
         for n in 0..20 {
             let id = format!("m{n}");
-            // The call is not waited for.
+            // The call is not awaited.
             let request = si::NodeRequest {
                 rm_id: "rm".into(),
                 nodes: vec![si::NodeInfo {

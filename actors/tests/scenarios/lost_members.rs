@@ -248,7 +248,7 @@ fn a_preempted_member_counts_as_lost() {
     );
 }
 
-/// While it waits, others use the capacity; then it comes before them.
+/// Other asks use the capacity during the back-off of the member. After it, the member comes first.
 #[test]
 fn a_failed_member_comes_first_after_its_back_off() {
     check(

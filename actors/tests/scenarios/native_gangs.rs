@@ -221,7 +221,7 @@ fn a_lowered_maximum_keeps_the_whole_gang_waiting() {
     );
 }
 
-/// The other one holds nothing.
+/// One gang runs, and the other one holds nothing.
 #[test]
 fn of_two_competing_gangs_one_runs() {
     check(

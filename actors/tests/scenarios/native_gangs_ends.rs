@@ -78,7 +78,7 @@ fn held_places_end_with_their_node() {
     );
 }
 
-/// Two such gangs could otherwise block each other.
+/// The gang loses its other places, too. Otherwise two such gangs could block each other.
 #[test]
 fn a_gang_losing_places_before_its_first_member_is_undecided() {
     check(

@@ -570,7 +570,7 @@ fn played<const KINDS: usize>(
     sums.get()
 }
 
-/// They take no more than is guaranteed.
+/// With constant demand, evictions take no more than is guaranteed, and come to an end.
 #[test]
 fn with_constant_demand_evictions_end() {
     let [evicted] = played(40, fight(prop::collection::vec(asks(), 1..8)), &without_storm);

@@ -192,7 +192,7 @@ fn a_staying_victim_ends_the_gangs_nominations() {
     );
 }
 
-/// The gang may preempt again.
+/// The nominations of the whole gang end, and it may preempt again.
 #[test]
 fn a_drained_node_ends_the_gangs_nominations() {
     check(

@@ -334,7 +334,7 @@ fn a_daemon_gets_its_node_in_a_full_cluster() {
     );
 }
 
-/// Then those that asked to stay, originators last.
+/// Allocations that asked to stay are evicted after ordinary ones, originators last.
 #[test]
 fn a_daemon_evicts_ordinary_allocations_first() {
     check(
@@ -407,7 +407,7 @@ fn a_daemon_evicts_nothing_more_important_or_unrelated() {
     );
 }
 
-/// The RM does not know them, so no confirmation is needed.
+/// The RM does not know held places, so no confirmation is needed.
 #[test]
 fn held_places_of_a_gang_are_evicted_at_once() {
     check(
@@ -444,7 +444,7 @@ fn held_places_of_a_gang_are_evicted_at_once() {
     );
 }
 
-/// An ask that is old on arrival reserves a node at its first try; it looks for victims all the
+/// An ask that is old on arrival reserves a node at its first try. It searches for victims all the
 /// same.
 #[test]
 fn an_immediate_reservation_also_searches_victims() {

@@ -87,7 +87,7 @@ fn a_node_opened_soon_is_searched_after_the_pause() {
     );
 }
 
-/// The node is reserved by another ask, which would give it up.
+/// The node is reserved by another ask, whose reservation may be replaced.
 #[test]
 fn a_reopened_reserved_node_is_searched() {
     check_change(

@@ -115,7 +115,7 @@ fn an_all_or_nothing_application_loses_as_a_whole() {
 
 #[test]
 fn a_loser_takes_nothing_back_within_the_window() {
-    // The winner is above its guarantee then, and the loser below.
+    // After these steps the winner is above its guarantee, and the loser below.
     let given = siblings("", "")
         + "
         ask b k vcore=5 policy=both

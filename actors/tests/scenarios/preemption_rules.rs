@@ -9,8 +9,8 @@ use monoceros_proto::si::v1 as si;
 use crate::events;
 use crate::world::{BEGIN_S, How, World, in_virtual_time};
 
-/// Plays both scripts in all ways. Compares the notifications of the second, and the final reasons
-/// why requests do not preempt.
+/// Plays both scripts with default settings and in three other ways, which must agree. Compares the
+/// notifications of the second, and the final reasons why requests do not preempt.
 #[track_caller]
 pub(crate) fn check(given: &str, steps: &str, expect: &Expect) {
     let notified = notified(given, steps, How::Plain);

@@ -6,7 +6,7 @@ use expect_test::expect;
 use crate::preemption_rules::{check, events_of, full_queue, full_queue_on_three_nodes, siblings};
 use crate::world::{How, World, in_virtual_time};
 
-/// Nodes with free capacity were not tried for it yet, so its second try may still use them.
+/// Nodes with free capacity were not tried for the ask yet, so its second try may still use them.
 #[test]
 fn an_ask_without_quota_searches_free_nodes_too() {
     check(

@@ -162,7 +162,7 @@ fn a_parent_loses_before_its_child() {
     );
 }
 
-/// In proportion to the usage above their guarantees.
+/// The children lose in proportion to their usage above their guarantees.
 #[test]
 fn a_parents_excess_is_shared_by_its_children() {
     let tree = |max| {

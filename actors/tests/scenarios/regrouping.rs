@@ -24,7 +24,7 @@ const GROUPS: [&str; 3] = ["dev", "ops", "qa"];
 /// Limits of one queue.
 #[derive(Clone, Debug)]
 struct Limited {
-    /// Names of the groups, and how much less than the highest limit.
+    /// Names of the groups, and the difference between the highest limit and theirs.
     groups: Option<(Vec<&'static str>, i64)>,
     all_others: bool,
     user: Option<i64>,
@@ -125,8 +125,8 @@ fn a_reload_counts_groups_as_a_restart_does() {
     outcome.unwrap();
 }
 
-/// For a group without applications so far, for one that gains some and loses others, and for
-/// applications in no named group, as those without groups.
+/// The preview covers a group without applications, a group that gains some applications and loses
+/// others, and applications that belong to no named group.
 #[test]
 fn a_preview_lists_excess_over_first_group_limits() {
     let config = |of_parent: &str, of_other: &str| {

@@ -427,8 +427,7 @@ fn removing_an_empty_node_has_no_effect() {
     );
 }
 
-/// The reported allocation and its release are one visit; in it the node must charge the allocation
-/// before it releases it.
+/// The report and the release are one visit, in which the node must charge before it releases.
 #[test]
 fn reported_and_released_in_one_message_is_removed() {
     check_plain(
@@ -458,7 +457,7 @@ fn reported_and_released_in_one_message_is_removed() {
     );
 }
 
-/// No entry is left under its key.
+/// No entry is left under the keys of the lost allocations.
 #[test]
 fn allocations_lost_with_a_node_may_be_reported_elsewhere() {
     check(

@@ -401,7 +401,7 @@ fn a_reservation_shows_on_node_application_and_queues() {
     });
 }
 
-/// The allocation that it must run beside is placed on a node that is full then.
+/// The request must run beside an allocation, which is placed on a node that is full afterwards.
 #[test]
 fn a_full_node_admitted_by_a_constraint_is_reserved() {
     let beside = r#"where={"simpleConstraint":{"allocationAffinityAttribute":{"scope":"hostname","targetExpressions":[{"targetKey":"app","targetOperator":"IN","targetValues":["web"]}],"minCardinality":2,"maxCardinality":0,"required":true}}}"#;

@@ -374,7 +374,8 @@ fn a_placement_by_the_rm_ends_the_reservation() {
     );
 }
 
-/// Wherever it is, one of them is what the member waits for.
+/// From the arrival of the placeholder on, the member waits for a placeholder on any node, instead
+/// of its reserved node.
 #[test]
 fn a_member_gives_up_its_node_for_placeholders() {
     check(

@@ -56,7 +56,7 @@ fn a_group_uses_the_fullest_possible_rack() {
     );
 }
 
-/// A node in the wrong rack does not help.
+/// A node in another rack does not help.
 #[test]
 fn a_group_too_large_for_any_rack_waits() {
     check(

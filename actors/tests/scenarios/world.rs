@@ -62,13 +62,15 @@ pub(crate) struct Played {
     pub(crate) wrong: Vec<String>,
 }
 
-/// Plays the script in all three ways, which must agree, and compares the notifications.
+/// Plays the script with default settings and in three other ways, which must agree, and compares
+/// the notifications.
 #[track_caller]
 pub(crate) fn check(text: &str, expect: &Expect) {
     check_also(text, expect, &[How::OneAtATime, How::Watched, How::Later(1)]);
 }
 
-/// Like [`check`], for scripts that give the same result in these ways, too.
+/// Plays the script with default settings and in these ways, which must agree, and compares the
+/// notifications.
 #[track_caller]
 pub(crate) fn check_also(text: &str, expect: &Expect, hows: &[How]) {
     let script = Script::parse(text);
@@ -81,14 +83,14 @@ pub(crate) fn check_also(text: &str, expect: &Expect, hows: &[How]) {
     }
 }
 
-/// Like [`check`] for scripts that change the answers of predicates, or do not wait after a line:
-/// the full search would ask too early or too late.
+/// Plays the script with default settings only. For scripts that change the answers of predicates,
+/// or do not wait after a line: a full search would ask too early or too late.
 #[track_caller]
 pub(crate) fn check_plain(text: &str, expect: &Expect) {
     check_also(text, expect, &[]);
 }
 
-/// Like [`check`] with a full search of each decision, which may report a fault here.
+/// Plays the script with a full search of each decision only. The search may report a fault.
 #[track_caller]
 pub(crate) fn check_watched(text: &str, expect: &Expect) {
     let script = Script::parse(text);
@@ -113,7 +115,7 @@ pub(crate) fn play(script: &Script, how: How) -> Played {
     })
 }
 
-/// Number of messages to actors of a kind so far.
+/// Returns the number of messages to actors of a kind since the start.
 pub(crate) fn messages_to(scheduler: &SchedulerHandle, kind: &str) -> u64 {
     counted(scheduler, "monoceros_actor_messages_total", Some(kind))
 }
@@ -159,7 +161,7 @@ async fn send(scheduler: &SchedulerHandle, rm: &str, items: &[Item]) -> Result<(
     }
 }
 
-/// A resource manager.
+/// A resource manager of a played script.
 struct Side {
     recorder: Arc<RecordingCallback>,
     judge: Judge,
@@ -450,7 +452,8 @@ impl World {
         }
     }
 
-    /// The RM registers again and reports its state; its allocations must be charged as before.
+    /// The RM registers again and reports its state. Afterwards its allocations must be charged as
+    /// before.
     async fn recover(&mut self, number: u64) {
         self.settle().await;
         let partition = format!("[{}]default", self.present);

@@ -107,7 +107,7 @@ fn another_candidate_that_passes_gets_the_placement() {
     });
 }
 
-/// The assumption about a node that became full is withdrawn.
+/// The placement assumed on a node that became full is withdrawn.
 #[test]
 fn a_full_candidate_is_asked_about_again() {
     play("{name: a}", 64, |world| async move {
@@ -171,7 +171,7 @@ fn placements_and_ends_void_answers_that_depend_on_them() {
     }
 }
 
-/// The window shrinks.
+/// The other answers are void, so the window of open questions shrinks.
 #[test]
 fn of_answers_depending_on_everything_one_counts() {
     play("{name: a}", 8, |world| async move {
@@ -262,7 +262,7 @@ fn settling_waits_for_answers() {
     });
 }
 
-/// Answers go to the partition that asked.
+/// Answers go to the partition that asked the question.
 #[test]
 fn question_numbers_are_unique_over_partitions() {
     let config = "partitions:\n\
@@ -333,7 +333,7 @@ fn everything_is_counted() {
     });
 }
 
-/// Returns the nodes that pass, without using questions.
+/// An RM that returns the nodes that pass, without using questions.
 #[derive(Default)]
 struct Plain(std::sync::Mutex<Vec<String>>);
 
@@ -392,7 +392,8 @@ fn an_answer_for_a_removed_node_is_void() {
     });
 }
 
-/// The alternative that passes confirms or refuses: it drains by now, or others took its capacity.
+/// The alternative node that passes confirms or refuses: it may drain in the meantime, or other
+/// asks may take its capacity.
 #[test]
 fn the_passing_node_confirms_or_refuses() {
     for took_room in [false, true] {

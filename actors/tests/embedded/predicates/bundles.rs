@@ -54,7 +54,7 @@ async fn seconds(number: u64) {
     tokio::time::sleep(Duration::from_secs(number)).await;
 }
 
-/// Everything is charged at once, and no notification is sent before the last answer.
+/// All members are charged at once, and no notification is sent before the last answer.
 #[test]
 fn all_members_have_places_before_the_first_question() {
     play_gang(64, |world| async move {
@@ -128,7 +128,7 @@ fn a_refused_member_moves_and_its_mates_are_notified() {
     });
 }
 
-/// Each gets the place of the other, and the third node is not needed by both.
+/// `m2` gets the place that `m1` was refused, and `m1` gets the third node.
 #[test]
 fn members_refused_together_may_swap_places() {
     play_gang(64, |world| async move {
@@ -142,8 +142,8 @@ fn members_refused_together_may_swap_places() {
     });
 }
 
-/// Nothing stays charged, there is no busy loop, and the gang is not woken by its own released
-/// places.
+/// After the refusal nothing stays charged, there is no busy loop, and the gang is not woken by its
+/// own released places.
 #[test]
 fn a_member_refused_everywhere_releases_all_places_for_a_while() {
     play_gang(64, |world| async move {
@@ -183,8 +183,8 @@ fn a_member_refused_everywhere_releases_all_places_for_a_while() {
     });
 }
 
-/// If every answer depends on everything, placements of others make all of them void. So others get
-/// nothing from the first void answer on.
+/// If every answer depends on everything, placements of other applications make all of them void.
+/// So nothing is placed for others from the first void answer on.
 #[test]
 fn a_gang_settles_on_answers_that_depend_on_everything() {
     play_gang(64, |world| async move {
@@ -216,7 +216,8 @@ fn a_gang_settles_on_answers_that_depend_on_everything() {
     });
 }
 
-/// The answers were valid on arrival. Before the last one arrives, others are placed.
+/// The answers were valid on arrival. Before the last one arrives, an allocation of another
+/// application is placed, which may make the first one void.
 #[test]
 fn an_answer_void_before_the_last_is_asked_again() {
     for (scope, other_node, is_void) in [
@@ -330,7 +331,8 @@ fn moves_of_mates_are_no_void_answers() {
     });
 }
 
-/// A question without an answer is repeated, but not for ever.
+/// A question without an answer is repeated. After the fourth missing answer all places are
+/// released.
 #[test]
 fn four_missing_answers_release_all_places() {
     play_gang(64, |world| async move {
@@ -376,7 +378,7 @@ fn all_places_end_thirty_seconds_after_a_void_answer() {
     });
 }
 
-/// They are found again later.
+/// The places of the gang are found again later.
 #[test]
 fn without_a_callback_all_places_are_released() {
     for stop in [true, false] {
@@ -411,7 +413,7 @@ fn without_a_callback_all_places_are_released() {
     }
 }
 
-/// Both fit, and neither waits for the other's places for ever.
+/// Both gangs fit, and neither waits for the other's places for ever.
 #[test]
 fn two_gangs_are_asked_about_in_turn() {
     play_gang(64, |world| async move {
@@ -558,7 +560,7 @@ fn a_member_changed_in_flight_is_asked_about_again() {
     });
 }
 
-/// The node is removed, drained or shrunk.
+/// The node is removed, drained or shrunk while a member is in flight on it.
 #[test]
 fn a_lost_node_in_flight_moves_its_member() {
     type Change = fn(&World) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>>;

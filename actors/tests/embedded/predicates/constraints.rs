@@ -138,7 +138,7 @@ fn a_node_joining_a_rack_voids_a_late_answer() {
     });
 }
 
-/// The next rack is asked.
+/// The late answer is void, and the RM is asked about the next rack.
 #[test]
 fn a_reported_allocation_voids_a_late_answer() {
     play("{name: a}", 64, |world| async move {

@@ -88,7 +88,7 @@ fn an_end_affects_the_topics_of_its_placement() {
     }
 }
 
-/// The shim may have counted on it.
+/// A shim may have used the withdrawn placement in later answers.
 #[test]
 fn a_withdrawn_placement_affects_every_topic() {
     play("{name: a}", 8, |world| async move {
@@ -109,7 +109,7 @@ enum Says {
     TooLittle,
 }
 
-/// The result of a history.
+/// Result of a history.
 #[derive(Debug, Default)]
 struct Outcome {
     placed: usize,

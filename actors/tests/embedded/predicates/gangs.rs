@@ -41,7 +41,7 @@ fn play_each<F: Future<Output = ()>>(story: impl Fn(World) -> F) {
     }
 }
 
-/// The question about one member in the place of `p1` on n001 is open. Then something happens. The
+/// The question about one member in the place of `p1` on n001 is open when `happens` runs. The
 /// question is withdrawn, a late answer changes nothing, and the other notifications are returned.
 fn after<F: Future<Output = ()>>(
     more: usize,

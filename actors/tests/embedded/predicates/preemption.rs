@@ -186,7 +186,7 @@ fn a_second_group_of_nodes_follows_a_refused_first() {
         ((|_| Some(0)) as Says, 0, 10, "v12"),
         // One of the first ten passes.
         (|args| (args.node_id == "n03").then_some(0), 0, 10, "v03"),
-        // None of them passes.
+        // None of the first ten passes.
         (|args| (args.node_id == "n01").then_some(0), 0, 12, "v01"),
         // Nodes without an originator are asked about before others.
         (|_| Some(0), 10, 10, "v12"),
@@ -251,7 +251,8 @@ fn a_daemon_refused_by_its_node_has_no_victims() {
             taken(&world, |_| None, FOUR).await;
             world.control.set_predicates(predicates);
             world.ask_on("b", "d", 2, "n1").await;
-            // Questions answered at once are received before the decisions made by then.
+            // Questions that are answered at once are received before the notifications of earlier
+            // decisions.
             let received = world.received().await;
             assert!(received.contains(&question.to_owned()) && received.len() == 2, "{received:?}");
             world.shim.preemption.answer();
