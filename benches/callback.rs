@@ -42,7 +42,7 @@ const IN_FLIGHT: [usize; 4] = [1, 8, 64, 512];
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
-/// The topic of all containers, and that of containers whose rules concern others.
+/// The topic of all containers, and the topic of containers whose rules concern others.
 const ALL: u64 = 1;
 const RULES: u64 = 2;
 

@@ -161,7 +161,7 @@ fn commit() -> Option<String> {
     Some(if changed.is_empty() { commit } else { format!("{commit} and changes") })
 }
 
-/// CPU time of all cores so far, and that of this program's children.
+/// CPU time of all cores, and of this program's children, since their start.
 struct Busy {
     /// Time since the start of the machine: busy and idle time of all cores, divided by their
     /// number.
@@ -239,7 +239,7 @@ fn write_figures(path: &Path, mark: &str) -> Result<(), String> {
     println!("{mark}");
     let figures = measured(mark)?;
     println!("{figures}\n");
-    // It may have been edited meanwhile.
+    // It may have been edited during the benchmark.
     let document = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let renewed = renewed(&document, mark, &figures)?;
     fs::write(path, renewed).map_err(|error| error.to_string())

@@ -229,7 +229,7 @@ async fn memory() {
         shim.scheduler.settle().await;
         resident("all is gone");
     }
-    // Memory allocators return pages after up to ten seconds, when something is allocated.
+    // Memory allocators return pages after up to ten seconds, at an allocation.
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         shim.scheduler.settle().await;

@@ -192,7 +192,7 @@ async fn run(case: &Case, with_gangs: bool, idle: Duration) -> Taken {
     let intake = cpu_time().saturating_sub(cpu);
     assert_eq!(shim.running(), before, "no gang fits");
 
-    // The scan for the scale-up signal is over by then.
+    // After this pause the scan for the scale-up signal is over.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     let cpu = cpu_time();
     tokio::time::sleep(idle).await;

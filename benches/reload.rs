@@ -65,7 +65,7 @@ impl ResourceManagerCallback for Gaps {
 }
 
 impl Gaps {
-    /// Returns the longest time so far, and starts again.
+    /// Returns the longest time since the last call, and starts again.
     fn take(&self) -> Duration {
         let now = Instant::now();
         let mut seen = self.seen.lock().unwrap();

@@ -99,7 +99,7 @@ async fn case(distinct: bool, delay: Option<Duration>) -> Taken {
     let nodes = shim.scheduler.nodes("[bench]default").await.unwrap();
     let reserved = nodes.iter().filter(|node| node.is_reserved).count();
 
-    // The scan for the scale-up signal is over by then.
+    // After this pause the scan for the scale-up signal is over.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let clock = Clock::start();
     tokio::time::sleep(IDLE).await;

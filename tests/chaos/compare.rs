@@ -51,7 +51,7 @@ impl View {
     }
 
     /// Returns the service's view. `None` while it does not run, or its pages contradict each
-    /// other, which they may while something changes.
+    /// other, which is possible during changes.
     pub(crate) async fn reported(service: &Service) -> Result<Self, String> {
         let page = async |path: &str| {
             let answer = service.http("GET", path, &[], "").await;

@@ -1,4 +1,4 @@
-//! Chaos: a resource manager does everything it may do, while connections are cut, the service is
+//! Chaos: a resource manager uses every kind of request, while connections are cut, the service is
 //! killed, and requests are repeated. At rest, both sides must agree.
 //!
 //! A seed determines the actions, but not how they coincide with those of the service. `belief` has

@@ -183,7 +183,7 @@ impl Rm {
         self
     }
 
-    /// Reads the answers so far.
+    /// Reads the answers received until now.
     pub fn read<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.seen.lock().unwrap())
     }

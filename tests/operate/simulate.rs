@@ -13,7 +13,7 @@ const PODS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod
                     deletion_time,scheduled_time";
 
 /// Four pods of `be` fill the machine, a core each for 100 s. At 10 s a pod of `ls` arrives, which
-/// wants two cores for 50 s and says itself that it does not preempt.
+/// wants two cores for 50 s and is marked as not preempting.
 const FULL: &str = "batch-1,1000,1,0,0,,BE,Running,0,100,0,\n\
                     batch-2,1000,1,0,0,,BE,Running,1,101,1,\n\
                     batch-3,1000,1,0,0,,BE,Running,2,102,2,\n\

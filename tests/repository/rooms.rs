@@ -15,7 +15,7 @@ fn rooms() -> Vec<String> {
     rows.map(|row| row.split('`').next().unwrap().to_owned()).collect()
 }
 
-/// Returns every source file below a folder, without those of tests.
+/// Returns every source file below a folder, except files of tests.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -119,7 +119,7 @@ impl Scene {
         rm.until("p1", |seen| seen.new.len() == 2).await;
         rm.send_applications(vec![application("bad", "root.nowhere")], vec![]).await;
         rm.until("bad", |seen| seen.rejected_applications.len() == 1).await;
-        // Nothing stopped meanwhile.
+        // The front was never stuck.
         assert_eq!(service.counted("monoceros_front_stuck").await, 0);
     }
 

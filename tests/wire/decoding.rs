@@ -95,7 +95,7 @@ impl Call {
     }
 }
 
-/// Runs an attack. Returns the number of placements that an RM got meanwhile, and the result.
+/// Runs an attack. Returns the number of placements that an RM got during it, and the result.
 async fn beside<T: Send + 'static>(
     rm: &Rm,
     attack: impl Future<Output = T> + Send + 'static,

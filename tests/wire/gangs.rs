@@ -233,7 +233,7 @@ async fn takes_the_place_that_came_back(service: &Service, rm: &Speaker) {
     assert_eq!(shown["applicationState"], "Running");
 }
 
-/// A stream opened in time continues with everything: the release sent before, and its
+/// A stream opened in time continues with all messages: the release sent before, and its
 /// confirmation.
 #[tokio::test]
 async fn replacement_continues_after_stream_loss() {

@@ -72,7 +72,7 @@ async fn invalid_applications_do_not_affect_valid_ones() {
     rm.expect_rejection("", "R_APP_ID").await;
     rm.expect_rejection("known", "R_APP_EXISTS").await;
     rm.expect_rejection("lost", "R_PLACEMENT").await;
-    // A name without `root.` is that of a queue below root.
+    // A name without `root.` is the name of a queue below root.
     rm.expect_rejection("above", "R_PLACEMENT").await;
     rm.expect_rejection("elsewhere", "R_PARTITION_UNKNOWN").await;
     rm.expect_rejection("foreign", "R_PARTITION_UNKNOWN").await;

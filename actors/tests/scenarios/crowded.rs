@@ -240,7 +240,7 @@ fn a_full_uniform_cluster_makes_no_reservations() {
     );
 }
 
-/// A large ask waits beside small ones that keep arriving.
+/// A large ask waits while small asks keep arriving.
 #[test]
 fn three_unusable_releases_cause_a_reservation() {
     check_plain(

@@ -1,4 +1,4 @@
-//! Log of a pending request: the reasons why it was not placed so far.
+//! Log of a pending request: the reasons why it is not placed yet.
 
 use std::sync::Arc;
 use std::time::Duration;

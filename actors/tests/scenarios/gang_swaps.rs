@@ -353,7 +353,8 @@ fn a_replacement_of_a_normal_allocation_removes_it() {
     );
 }
 
-/// The capacity of the member is released at once, that of the placeholder when it has ended.
+/// The capacity of the member is released at once, the capacity of the placeholder when it has
+/// ended.
 #[test]
 fn withdrawing_a_moving_member_empties_both_nodes() {
     check(

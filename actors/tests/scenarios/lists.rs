@@ -1,5 +1,5 @@
-//! Lists that are read in slices: other steps run in between, and objects added or removed
-//! meanwhile do not shift other rows.
+//! Lists that are read in slices: other steps run between two slices, and objects that
+//! they add or remove do not shift other rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

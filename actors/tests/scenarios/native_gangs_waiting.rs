@@ -210,7 +210,7 @@ fn a_failed_member_is_placed_like_any_other() {
     );
 }
 
-/// The place of the failed member is free for everybody, and the member takes another place of its
+/// The place of the failed member is free for all asks, and the member takes another place of its
 /// gang.
 #[test]
 fn a_failed_member_takes_a_free_held_place() {

@@ -1,5 +1,5 @@
 //! Placement rules in a live partition, and the dynamic queues that they create. Each rule has unit
-//! tests beside its code; these scenarios show that a partition applies them.
+//! tests in the file of its code; these scenarios show that a partition applies them.
 
 use expect_test::expect;
 

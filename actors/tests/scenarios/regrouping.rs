@@ -48,7 +48,7 @@ fn asks(count: usize) -> impl Strategy<Value = Vec<Asked>> {
     prop::collection::vec(asked, 1..count)
 }
 
-/// The queues with these limits; those of groups only if `with_groups`.
+/// Returns the queues with these limits; limits of groups only if `with_groups`.
 fn queues(limits: &[Limited], with_groups: bool) -> String {
     let mut text = String::new();
     for ((path, most), Limited { groups, all_others, user }) in QUEUES.iter().zip(limits) {

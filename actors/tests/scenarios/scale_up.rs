@@ -230,7 +230,7 @@ fn changes_between_steps_are_signalled_at_most_once() {
         }
         let meddle = async {
             world.rm.signalled.notified().await;
-            // Concurrently, so that everything is there before the next steps are over.
+            // Concurrently, so that all changes arrive before the next steps are over.
             tokio::join!(
                 world.send_lines("remove-app a290 &"),
                 world.send_lines("withdraw a291 k3 &"),

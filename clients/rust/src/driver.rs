@@ -177,7 +177,7 @@ impl Driver {
     /// Runs one connection. `Ok` if nothing is left to send.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
         if self.session.is_none() {
-            // The program may take long, and an idle connection would be closed meanwhile.
+            // Before connecting: the program may take long, and an idle connection would be closed.
             self.wait_until_processed().await;
         }
         let connection = Connection::open(options, self.attempt.next()).await?;

@@ -33,7 +33,7 @@
 //!
 //! # Invariants
 //! * Requests take effect in the order in which they were made, over all kinds. Within one message
-//!   of joined requests, those of one application take effect together.
+//!   of joined requests, the requests of one application take effect together.
 //! * A new session does not repeat earlier requests: the reported state has to contain them. So the
 //!   program first changes its state and then sends the request. An item that is in the state and
 //!   is also sent while a session begins may be rejected with `R_NODE_EXISTS` or `R_APP_EXISTS`; it

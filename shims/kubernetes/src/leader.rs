@@ -14,7 +14,7 @@
 //!   the lease says.
 //! * A request to take the lease is awaited before the lease is released, since it could take
 //!   effect afterwards. A renewal is not awaited: it carries the earlier version, so it either
-//!   fails or takes effect before the release. (If somebody deletes the lease at that moment, the
+//!   fails or takes effect before the release. (If the lease is deleted at that moment, the
 //!   renewal creates a new one, which has to expire.)
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -215,7 +215,7 @@ impl Leadership {
     /// Takes or renews the lease. If another replica holds it, returns its name and the time left.
     async fn attempt(&self, leads: bool) -> Result<Result<(), (String, Duration)>, String> {
         let found = self.api.get_opt(&self.name).await.map_err(|why| describe(&why))?;
-        // Read after the response: the lease had not changed again by then.
+        // Read after the response: up to the response the lease had not changed again.
         let now = (self.clock)();
         let Observed { holder, expires, .. } = self.observe(found.as_ref(), now);
         let is_own = holder == self.identity;

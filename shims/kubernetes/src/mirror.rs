@@ -1,7 +1,8 @@
 //! Reads the objects of the API server and follows them by watches.
 //!
 //! # Invariants
-//! * A broken watch restarts by itself; objects that vanished meanwhile are reported as deleted.
+//! * A broken watch restarts by itself; objects that vanished while it was broken are reported as
+//!   deleted.
 //! * Each kind reports once that it has been read in full. A kind that the server does not serve
 //!   reports it too, and is followed as soon as the server serves it.
 //! * Failures of one kind are logged at most once a minute.

@@ -1,5 +1,5 @@
-//! The workflows: that of changes runs the common script. The jobs of the release follow each
-//! other, their files exist, and steps that only need this machine are run.
+//! The workflows: the workflow of changes runs the common script. The jobs of the release follow
+//! each other, their files exist, and steps that only need this machine are run.
 
 use std::path::Path;
 use std::process::Command;

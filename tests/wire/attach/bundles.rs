@@ -49,7 +49,7 @@ fn gang_id() -> String {
     "gang".to_owned()
 }
 
-/// All places received so far, before the message that was waited for.
+/// Returns all places received before the awaited message.
 fn told(shim: &Shim) -> Vec<cb::BundlePlaces> {
     let places = |body: &Body| match body {
         Body::BundlePlaces(places) => Some(places.clone()),

@@ -261,7 +261,7 @@ async fn allocation_waits_for_a_slow_sync() {
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
     let mut shim = shim_with_a_small_window(&service).await;
     ask_for_twenty(&rm).await;
-    // It is decided, and the RM is notified of everything else.
+    // It is decided, and the RM is notified of all other decisions.
     until_twenty_are_decided(&service).await;
     let rm = rm.with_nodes(&["n6"]).await;
     rm.read(|seen| assert!(seen.new.is_empty(), "{:?}", seen.new));
@@ -315,7 +315,7 @@ async fn allocation_waits_for_acknowledgement() {
     let sync = shim.sync().await;
     let assumed = &sync.args.as_ref().unwrap().assumed_allocations[0];
     assert_eq!((&*assumed.allocation_key, &*assumed.node_id), ("a", "n1"));
-    // It is decided, and the RM is notified of everything else.
+    // It is decided, and the RM is notified of all other decisions.
     assert_eq!(used_and_pending(&service).await, (1_000, 0));
     let rm = rm.with_nodes(&["n2"]).await;
     shim.acknowledge(first.cache_seq, vec![]).await;

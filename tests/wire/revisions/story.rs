@@ -16,7 +16,7 @@ const APPLICATION: &str = "UpdateApplication";
 const NODE: &str = "UpdateNode";
 const UPDATE: &str = "Update";
 
-/// Keys and nodes of all allocations so far.
+/// Returns keys and nodes of all allocations received.
 fn placed(rm: &Client, method: &'static str, list: &str) -> Vec<(String, String)> {
     let items = rm.items(method, list);
     items.iter().map(|new| (field(new, "allocationKey"), field(new, "nodeID"))).collect()

@@ -99,7 +99,7 @@ async fn unplaceable_application_is_rejected() {
         let rm = Speaker::start(&service, revision).await;
         rm.application("nowhere", r#"queueName: "root.x""#).await;
         rm.rejected_application("nowhere", "R_PLACEMENT").await;
-        // A name without `root.` is that of a queue below root.
+        // A name without `root.` is the name of a queue below root.
         rm.application("root", r#"queueName: "root""#).await;
         rm.rejected_application("root", "R_PLACEMENT").await;
         let config = "

@@ -317,7 +317,7 @@ fn moves_of_mates_are_no_void_answers() {
             }
             assert!(moves < 7, "{received:?}");
             if moves == 4 {
-                // Others continue meanwhile.
+                // Other applications continue.
                 world.ask("other", "o1", 1).await;
                 let received = world.received().await;
                 assert!(received.iter().any(|word| word.contains("o1?")), "{received:?}");

@@ -113,7 +113,7 @@ enum Says {
 #[derive(Debug, Default)]
 struct Outcome {
     placed: usize,
-    /// Number of placements beside another of their group in one zone.
+    /// Number of placements in a zone that has another placement of their group.
     against_the_rule: usize,
 }
 

@@ -307,7 +307,7 @@ pub(crate) enum Step {
         key: String,
         node: String,
     },
-    /// Predicates refuse allocations beside others of their kind.
+    /// Predicates refuse a node with another allocation of the same kind.
     Apart,
     /// Predicates refuse this percentage of the pairs of ask and node, the same ones in every run.
     RefuseSome {

@@ -1,8 +1,8 @@
 //! Queue of events: sorted by importance, written at a limited rate.
 //!
 //! # Why
-//! A burst of 5,000 pods makes 5,000 events `Scheduled`. Users look for the one that says why a pod
-//! was preempted or waits.
+//! A burst of 5,000 pods makes 5,000 events `Scheduled`. Users look for the event that says why a
+//! pod was preempted or waits.
 //!
 //! # Invariants
 //! * At most [`AHEAD`] events wait. Beyond that the oldest of the least important ones is dropped

@@ -11,7 +11,7 @@
 //!   counted, the least important first.
 //! * A panic of a worker ends the process; otherwise orders would be accepted and never carried
 //!   out.
-//! * Work that waits for something else than a response (volumes, a budget) does not hold up other
+//! * Work that waits for volumes or a budget, and not for a response, does not hold up other
 //!   work.
 
 mod bind;

@@ -9,7 +9,8 @@
 //!
 //! # Unblocked pods
 //! For each tally and guard in use, the counts of changed domains are remembered as they were when
-//! [`Counts::take_unblocked`] was last called. A pod that was added and removed in between unblocks nobody.
+//! [`Counts::take_unblocked`] was last called. A pod that was added and removed in between unblocks
+//! no pod.
 //!
 //! # Invariants
 //! * A kind exists while one of its pods is counted or expected, and a guard while a pod has it. A

@@ -174,7 +174,7 @@ impl Shim {
         self.api_orders.push(warning(pod, "GangIgnored", "Submit", why));
     }
 
-    /// Raises the size of each group to that of its largest pod.
+    /// Raises the size of each group to the size of its largest pod.
     fn with_sizes_of_members(&mut self, id: &Arc<str>, mut gang: DeclaredGang) -> DeclaredGang {
         let Some(application) = self.applications.get(id) else { return gang };
         let mut warnings = BTreeMap::new();

@@ -161,7 +161,7 @@ impl Shim {
     pub(super) fn placed_on(&mut self, placed: &Placed, now: Duration) {
         let Placed { key, application, node } = placed;
         let Some(record) = self.pods.get_mut(key) else {
-            // The pod was withdrawn meanwhile, and that release ends the placement.
+            // The pod was withdrawn in the meantime, and its release ends the placement.
             open(&self.scene).clear(key);
             return;
         };

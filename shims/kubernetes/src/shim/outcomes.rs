@@ -30,7 +30,7 @@ impl Shim {
         }
     }
 
-    /// Reports a binding by an event. A pod that became a victim meanwhile is evicted.
+    /// Reports a binding by an event. A pod that became a victim in the meantime is evicted.
     fn bound(&mut self, key: &Key, now: Duration) {
         self.meters.bound.inc();
         let Some(record) = self.pods.get_mut(key) else { return };

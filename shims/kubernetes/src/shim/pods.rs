@@ -395,8 +395,8 @@ impl Shim {
             release.termination_type = ending.type_.into();
         }
         release.failed = !is_confirmation && record.end == End::Lost;
-        // The engine answers the release of an allocation. It does not answer that of an ask; if
-        // the ask was placed meanwhile, the same release ends the placement.
+        // The engine answers the release of an allocation. It does not answer the release of an
+        // ask. If the ask was placed before the release, the release ends the placement.
         let is_answered = matches!(record.engine, EngineState::Placed(_)) && !is_confirmation;
         record.engine = if is_answered { EngineState::Releasing } else { EngineState::Absent };
         let is_gone = record.is_gone;

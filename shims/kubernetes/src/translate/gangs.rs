@@ -228,7 +228,7 @@ impl DeclaredGang {
         (!own.is_empty()).then(|| Oversized { group: name.to_owned(), declared, own })
     }
 
-    /// Raises the declared size of a group to that of this pod.
+    /// Raises the declared size of a group to the size of this pod.
     pub fn enlarge(&mut self, oversized: &Oversized) {
         let group = self.groups.iter_mut().find(|group| group.name == oversized.group);
         let Some(member) = group.and_then(|group| group.member.as_mut()) else { return };

@@ -1,4 +1,4 @@
-//! Rights of the scheduler: those of the manifests, or all except some.
+//! Rights of the scheduler: all rights of the manifests, or all except some.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};

@@ -112,7 +112,7 @@ fn spread_is_unblocked_when_more_even() {
             // Two pods in a and one in b: fewer in a, then fewer in b.
             (&ends("second"), true),
             (&ends("third"), false),
-            // An added zone without pods unblocks nobody. Its removal raises the least number.
+            // An added zone without pods unblocks no pod. Its removal raises the least number.
             (&runs("third", "b1", "db"), true),
             (&|scene| scene.set_node(node("c1", &json!({"zone": "c"}))), false),
             (&|scene| scene.set_node(node("c2", &json!({"zone": "c"}))), false),

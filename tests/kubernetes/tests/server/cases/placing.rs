@@ -115,7 +115,8 @@ pub async fn a_node_that_an_operator_drains(cluster: &mut Cluster) -> anyhow::Re
     cluster.agrees(&scheduler).await
 }
 
-/// Pods of a removed node are charged to nobody, although they exist until they are deleted.
+/// Pods of a removed node are charged to no queue, user or group, although they exist until they
+/// are deleted.
 pub async fn deleted_node_releases_the_usage_of_its_pods(
     cluster: &mut Cluster,
 ) -> anyhow::Result<()> {

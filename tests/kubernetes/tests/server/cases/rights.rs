@@ -239,7 +239,7 @@ pub async fn to_evict_victims(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.pod("keeping", "urgent", urgent).await?;
     are_missed(&scheduler, &missing).await?;
     ensure!(cluster.going("keeping").await?.is_empty());
-    // Other pods are scheduled meanwhile.
+    // Other pods are scheduled all the same.
     cluster.node("b", 1, json!({"only": "b"})).await?;
     let other = json!({"metadata": {"labels": {"applicationId": "others"}},
         "spec": {"nodeSelector": {"only": "b"}}});

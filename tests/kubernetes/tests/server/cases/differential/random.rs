@@ -1,8 +1,8 @@
 //! Random rows, for which kube-scheduler is always right.
 //!
-//! The seed is that of random histories (`PROPTEST_RNG_SEED`), so a run plays the same rows each
-//! time, and a failure prints its row. A known difference is left out: a spread constraint with an
-//! empty selector.
+//! The seed is the same as of random histories (`PROPTEST_RNG_SEED`), so a run plays the same rows
+//! each time, and a failure prints its row. A known difference is left out: a spread constraint
+//! with an empty selector.
 
 use serde_json::{Value, json};
 
