@@ -32,7 +32,7 @@ pub(crate) struct KnownRequest {
     pub(crate) size: i64,
     /// The node of its allocation.
     pub(crate) placed: Option<Place>,
-    /// The allocation's release was requested, or its node is gone.
+    /// The allocation's release was requested, or its node was removed.
     pub(crate) is_ending: bool,
     /// The allocation was reported as running. Such a report is answered like a placement.
     is_reported: bool,

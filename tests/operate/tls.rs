@@ -341,7 +341,7 @@ async fn extra_configuration_is_never_logged() {
     client.register_resource_manager(request.clone()).await.unwrap();
     request.config = "partitions: h1dd3n".to_owned();
     client.register_resource_manager(request).await.unwrap_err();
-    // The log shows that settings came along, and not their values.
+    // The log shows that the registration had settings, and not their values.
     service.until_logged("registered", 1).await;
     assert!(!service.log().contains("h1dd3n"), "{}", service.log());
 }

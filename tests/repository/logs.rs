@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// About no manager: the process has no thread left.
+/// Log lines about no manager, here that the process has no thread left.
 const OF_NOBODY: [&str; 1] = ["no thread for partitions"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -13,7 +13,8 @@ async fn batch(service: &Service, query: &str) -> Value {
     answer.json()
 }
 
-/// Returns the lowest and the highest number, and how many events came. `None` stands for `null`.
+/// Returns the lowest and the highest number, and how many events were returned. `None` stands for
+/// `null`.
 async fn range(service: &Service, query: &str) -> (u64, u64, Option<usize>) {
     let batch = batch(service, query).await;
     let number = |key: &str| batch[key].as_u64().unwrap();

@@ -119,7 +119,7 @@ async fn innocent(service: &Service) -> Rm {
     rm
 }
 
-/// Placements continue during an attack; in earlier versions the first one came after it.
+/// Placements continue during an attack; in earlier versions the first one was made only after it.
 fn assert_undisturbed(n_placed: usize) {
     assert!(n_placed >= 5, "{n_placed} placements beside the attack");
 }

@@ -124,7 +124,7 @@ async fn removing_an_application_releases_its_allocations() {
 /// How often an application is replaced while asks for it are sent.
 const ROUNDS: usize = 50;
 
-/// Applications and asks come on different streams, so an ask may reach the application that is
+/// Applications and asks are sent on different streams, so an ask may reach the application that is
 /// about to be removed, or arrive before its own.
 #[tokio::test]
 async fn asks_during_application_replacement_are_answered() {

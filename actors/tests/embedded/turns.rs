@@ -90,8 +90,8 @@ fn a_large_end_lets_another_rm_have_its_turn() {
     });
 }
 
-/// Threads of their own that spin for more work, with asks one by one and after they have gone to
-/// sleep, too.
+/// Threads that spin for more work place asks that arrive one by one, also after a pause in which
+/// they went to sleep.
 #[tokio::test]
 async fn spinning_threads_place_asks_before_and_after_sleeping() {
     const LASTS: Duration = Duration::from_millis(2);

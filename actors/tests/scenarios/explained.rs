@@ -419,7 +419,8 @@ fn an_ask_just_added_has_no_obstacle() {
         ";
         world.play(asks).await;
         control.hold(false);
-        // A read that keeps its place in the queue is processed after the end of the hold.
+        // This read keeps its position among the requests, so it is processed after the end of the
+        // hold.
         world.scheduler.nodes("default").await.unwrap();
         world.scheduler.explain("default", "a1", 0).await.unwrap()
     });

@@ -4,7 +4,7 @@ use expect_test::expect;
 
 use crate::world::check;
 
-/// The member keeps its capacity on the other node: the placeholder that it waited for is gone.
+/// The member keeps its capacity on the other node: the placeholder that it waited for has ended.
 #[test]
 fn removing_the_placeholders_node_completes_the_swap() {
     check(

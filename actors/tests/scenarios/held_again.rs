@@ -54,8 +54,7 @@ fn places_of_missing_members_are_held_before_other_asks() {
     );
 }
 
-/// Only as many places are held as there is capacity for: another running allocation uses that of
-/// the second place.
+/// Only as many places are held as fit: another running allocation uses the capacity of the third.
 #[test]
 fn as_many_are_held_as_there_are_places() {
     check(

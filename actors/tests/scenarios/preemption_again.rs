@@ -451,7 +451,7 @@ fn explanations_mark_outdated_obstacles() {
     });
 }
 
-/// The nominated node closes, with the victim still there or gone: another victim is evicted.
+/// The nominated node closes before or after its victim has ended: another victim is evicted.
 #[test]
 fn a_preemptor_searches_again_when_its_node_closes() {
     let given = "

@@ -558,7 +558,7 @@ fn of_two_possible_starts_one_happens() {
     );
 }
 
-/// The rest of the higher application comes after the other queue.
+/// The asks of lower priority of the first application are placed after those of the other queue.
 #[test]
 fn an_application_with_a_lower_priority_waits() {
     check(

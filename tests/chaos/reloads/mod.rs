@@ -149,7 +149,7 @@ fn counts(seen: &Seen) -> BTreeMap<String, [usize; 2]> {
     counts
 }
 
-/// Checks that each answer came once, and each allocation was made and released once.
+/// Checks that each answer arrived once, and each allocation was made and released once.
 fn once(rm: &Rm, clients: &[Client], n_rounds: usize) {
     let requests: BTreeMap<&str, RequestState> = clients
         .iter()

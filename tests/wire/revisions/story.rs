@@ -200,7 +200,7 @@ async fn the_shim_of_the_oldest_revision() {
     let withdraw = r#"releases { allocationAsksToRelease {
         applicationID: "app" allocationkey: "k4" } }"#;
     rm.send(UPDATE, withdraw).await;
-    // Measured usage is accepted, whoever it belongs to.
+    // A report of measured usage, here of a node, is accepted.
     let report = vcore("actualUsedResource", 500);
     rm.send(UPDATE, &format!(r#"utilizationReports {{ ID: "n1" {report} }}"#)).await;
     let releases = ["r-n1", "r-n2", "r-n3", "k1", "k2", "k3"]

@@ -294,7 +294,7 @@ async fn utilization_is_answered_with_recommendations() {
 async fn items_of_unknown_objects_are_not_held() {
     let service = Service::start();
     let rm = Client::register(&service, &Revision::new("l"), "rm", &[UPDATE]).await;
-    // The application comes in the next message: too late, since there is only one stream.
+    // The application arrives in the next message: too late, since there is only one stream.
     rm.send(UPDATE, &ask("k", 1, "")).await;
     let application = legacy_application("app");
     rm.send(UPDATE, &format!("newApplications {{ {application} }}")).await;

@@ -687,7 +687,8 @@ fn a_member_reported_in_flight_decides_the_gang() {
     });
 }
 
-/// The other places expire in time. This one ends when it is released.
+/// The place that is asked about stays when the other places expire. If the answer refuses it, it
+/// ends.
 #[test]
 fn a_place_in_question_is_held_until_the_answer() {
     for passes in [true, false] {

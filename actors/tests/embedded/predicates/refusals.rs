@@ -225,7 +225,8 @@ fn an_answer_about_an_unnamed_candidate_counts_as_none() {
     });
 }
 
-/// Waiting for a held node has one deadline, however often the holder lets go and holds again.
+/// Waiting for a held node has one deadline, however often the holder releases it and holds it
+/// again.
 #[test]
 fn an_ask_waiting_for_a_held_node_retries_within_a_second() {
     play("{name: a}", 64, |world| async move {

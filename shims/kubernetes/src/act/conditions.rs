@@ -1,5 +1,5 @@
 //! Writes conditions and events. Each write has a few attempts. A failed condition is reported to
-//! the shim, a failed event goes back to its queue.
+//! the shim, a failed event is queued again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

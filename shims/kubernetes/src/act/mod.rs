@@ -257,7 +257,7 @@ impl ApiWorker {
     }
 
     fn done(&self, outcome: Outcome) {
-        // The receiver is gone only when the process ends.
+        // The receiver is dropped only when the process ends.
         self.outcomes.send(outcome).ok();
     }
 

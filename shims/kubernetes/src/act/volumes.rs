@@ -27,7 +27,7 @@ const MERGE: &str = "application/merge-patch+json";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Most attempts of a write. Pods that share a claim write to the same object.
 const ATTEMPTS: u32 = 5;
-/// Pause between two looks at the progress.
+/// Pause between two checks of the progress.
 const POLL: Duration = Duration::from_millis(500);
 
 /// A claim, and the volume chosen for it.

@@ -11,7 +11,7 @@
 //! # What is not checked
 //! `CSIStorageCapacity`: a volume may be requested for a node whose driver has no room. The
 //! provisioner then removes its annotation from the claim, and the pod is tried again.
-//! `VolumeAttachment`: a volume that is still attached for a pod that has gone does not count for
+//! `VolumeAttachment`: a volume that is still attached for a removed pod does not count for
 //! the node's limit.
 //!
 //! # Invariants

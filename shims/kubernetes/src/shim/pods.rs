@@ -70,7 +70,7 @@ impl Shim {
     }
 
     /// Enters a new pod, or a change of one. Returns the pod as it was before. `None` if it is new,
-    /// or was thought to be gone.
+    /// or was recorded as removed.
     fn enter_pod(&mut self, key: &Key, pod: &Arc<Pod>, now: Duration) -> Option<Arc<Pod>> {
         if let Some(record) = self.pods.get_mut(key) {
             let before = std::mem::replace(&mut record.pod, Arc::clone(pod));

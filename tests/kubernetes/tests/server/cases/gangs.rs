@@ -63,7 +63,7 @@ pub async fn gang_that_keeps_apart(
     }
     cluster.wait_reason(namespace, "m5", "Unschedulable", "").await?;
     ensure!(cluster.bound(namespace).await? == 0);
-    // Nothing stays assumed: equal pods get all seven places.
+    // No pod of the gang stays assumed: seven equal pods get a node each.
     for number in 0..7 {
         let pod = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"affinity": apart}});
         cluster.pod(namespace, &format!("s{number}"), pod).await?;

@@ -148,7 +148,7 @@ pub async fn group_in_one_rack(cluster: &mut Cluster) -> anyhow::Result<()> {
     let places = cluster.places("rack").await?;
     let is_there = |node: &Option<String>| matches!(node.as_deref(), Some("a" | "b"));
     ensure!(places.values().all(is_there), "{places:?}");
-    // Six places are left, and no four of them in one rack.
+    // Six more pods fit, but no four of them in one rack.
     group(cluster, "rack", "second", 4, in_rack).await?;
     members(cluster, "rack", "second", 4, json!({})).await?;
     wait_condition(cluster, "rack", "second", WAITS).await?;

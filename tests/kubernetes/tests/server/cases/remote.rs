@@ -108,7 +108,7 @@ pub async fn a_service_that_is_not_there_yet(cluster: &mut Cluster) -> anyhow::R
     eventually("a line that says so", says_so).await?;
     let (status, text) = shim.ask("/readyz").await?;
     ensure!(status == 503, "it has nobody to schedule: {text}");
-    // It ends although no response comes.
+    // The shim ends although no response arrives.
     timeout(Duration::from_secs(4), shim.end(Signal::SIGTERM)).await??;
     let _shim = cluster.start_elsewhere(&format!("http://{grpc}"), &[]).await?;
     cluster.pod("remote-late", "p", json!({})).await?;

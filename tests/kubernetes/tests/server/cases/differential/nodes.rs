@@ -24,7 +24,7 @@ fn field(operator: &str, name: &str) -> Value {
 }
 
 /// Nodes without a heartbeat, and one that is being deleted. A node is used until it is tainted or
-/// gone.
+/// removed.
 fn of_lost_nodes() -> Vec<super::Scene> {
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False",
         "reason": "KubeletNotReady", "message": "", "lastHeartbeatTime": null,
