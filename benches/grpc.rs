@@ -137,7 +137,7 @@ impl Callbacks for Yes {
 struct Measured {
     wall: f64,
     cpu: f64,
-    /// For shims that receive events.
+    /// Delays of events, for shims that receive them.
     delays: Delays,
 }
 

@@ -169,7 +169,7 @@ async fn lone_ask() {
         let switches = (context_switches() - switches) as f64 / f64::from(asks);
         taken.sort_by(f64::total_cmp);
         let at = |share: f64| taken[(taken.len() as f64 * share) as usize];
-        // With own threads and spinning.
+        // The targets are for own threads that spin.
         let has_aim = threads == Threads::PerPartition && spin_us > 0;
         let aims = if has_aim { (20.0, 3.0) } else { (f64::INFINITY, f64::INFINITY) };
         let (p50, switches) = (at_most(at(0.5), aims.0, 1), at_most(switches, aims.1, 1));

@@ -100,7 +100,7 @@ async fn partitions_leave_descriptors_for_probes() {
     let rm = rm.with_application("app", "root.a").await;
     rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
-    // Each partition is served, on whichever thread.
+    // Each partition is served, whichever thread it is on.
     let in_p63 = ("si/node-partition".to_owned(), "p63".to_owned());
     let new = si::NodeInfo { attributes: [in_p63].into(), ..node("n1", 1_000, 1) };
     let greedy = Rm::open(client, "greedy").await;
@@ -210,7 +210,7 @@ async fn streams_that_say_nothing_make_room() {
     for _ in 0..3 {
         held.append(&mut silent_streams(&service, 400).await);
     }
-    // At most half of the calls may be such.
+    // At most half of the calls may be silent streams.
     until_ended(&mut held, "LIMIT_STREAMS", 700).await;
     let grown = service.peak_memory().saturating_sub(before);
     assert!(grown < 100 << 20, "{} MiB", grown >> 20);

@@ -174,7 +174,8 @@ fn the_report_has_eviction_costs_and_fairness() {
     close(&ls["served"], 50.0 / 85.0);
     close(&ls["short"], 35.0);
     close(&ls["of_owed"], 50.0 / 195.0);
-    // It is entitled to the other two cores, and held one for 1 + 1 + 94 s more or less than that.
+    // `be` is entitled to the other two cores, and held one core for 1 + 1 + 94 s more or less than
+    // that.
     close(&be["served"], 1.0);
     close(&be["short"], 0.0);
     let held = 1.0 + 2.0 + 3.0 + 4.0 * 42.0 + 2.0 * 50.0 + 4.0 * 5.0 + 3.0 + 2.0 * 94.0;

@@ -320,7 +320,7 @@ async fn extra_configuration_is_never_logged() {
     let service = files.start("[log]\nfilter = 'trace'\n");
     let secret = |key: &str| (key.to_owned(), "h1dd3n".to_owned());
     let mut request = registration("rm", QUEUES);
-    // Also if a value is expected and this is not one.
+    // The same if a value is expected and this text is none.
     let keys = [
         "si_secret",
         "callback.predicates",

@@ -56,7 +56,7 @@ impl Watching {
         Self::of_service(service).await
     }
 
-    /// The same with a folder of policy groups, and without an RM.
+    /// Starts a service with a folder of policy groups, and without an RM.
     async fn start_with(file: Option<&Path>, policies: &Folder, more: &[(&str, &str)]) -> Self {
         let mut settings = vec![("REGISTRATION__POLICY_DIR", policies.0.to_str().unwrap())];
         settings.extend(file.map(|file| ("SCHEDULER__QUEUES", file.to_str().unwrap())));

@@ -164,7 +164,8 @@ async fn the_outbox_matches_the_session() {
     tab.open(&format!("{address}/ui/sessions")).await;
     tab.until("document.querySelectorAll('#sessions tbody tr').length === 1").await;
     assert_eq!(values(&tab.rows("#sessions table").await[0]["outbox"]), json!([0]));
-    // Without its allocation stream it cannot be notified of the allocations of a removed node.
+    // Without its allocation stream the resource manager cannot be notified of the allocations of a
+    // removed node.
     scene.rm.allocations = mpsc::channel(1).0;
     let closed =
         async { while session(&scene).await["openStreams"] != json!(["application", "node"]) {} };

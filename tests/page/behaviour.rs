@@ -123,7 +123,7 @@ async fn search_and_sorting_are_in_the_address() {
         .until("location.pathname === '/ui/applications' && location.search.includes('KEEP')")
         .await;
     other.until("document.querySelector('#panel') === null").await;
-    // By state and queue, on the server. A hidden tab reads nothing.
+    // A list filtered by state and queue, on the server. A hidden tab reads nothing.
     tab.show().await;
     tab.open(&format!("{address}/ui/applications")).await;
     tab.until("document.querySelectorAll('[name=queue] option').length >= 4").await;
@@ -153,7 +153,7 @@ async fn the_page_is_used_with_keys_alone() {
     assert!(keys.contains(&"/".to_owned()) && keys.contains(&"g n".to_owned()), "{keys:?}");
     tab.press("Escape").await;
     tab.until("!document.querySelector('#keys').open").await;
-    // To a view, to its search, out of it, and through its rows.
+    // Keys lead to a view, to its search, out of the search, and through its rows.
     for key in ["g", "n"] {
         tab.press(key).await;
     }

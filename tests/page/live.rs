@@ -56,7 +56,7 @@ async fn live_events_resume_and_report_gaps() {
     tab.value::<bool>("([...document.querySelectorAll('.filters button')].at(-1).click(), true)")
         .await;
     tab.until(&format!("{} === 1", count("n4"))).await;
-    // One kind of object, and a single one.
+    // A filter for one kind of object, and for a single object.
     tab.choose("[name=type]", "3").await;
     tab.until("[...document.querySelectorAll('#events tbody tr:not(.remark)')].every(it => it.cells[1].innerText === 'node')").await;
     // Another run of the service has other events.
@@ -116,7 +116,7 @@ async fn decisions_are_shown_with_their_grounds() {
     tab.until("location.search.includes('after=15')").await;
     tab.until("document.querySelectorAll('.decision').length === 10").await;
     tab.until_text(".gap", "4 older decisions are not kept any more").await;
-    // One kind, one request.
+    // A filter for one kind of decision, and for one request.
     tab.open(&format!("{page}/ui/decisions?key=k63")).await;
     tab.until("document.querySelectorAll('.decision').length === 1").await;
     tab.choose("[name=kind]", "eviction").await;

@@ -83,11 +83,11 @@ async fn pods_are_shown_by_namespace_and_name() {
     tab.until_text("#why", "in job, behind lab/c").await;
     let text = tab.text("main").await;
     assert!(!text.contains(UID), "{text}");
-    // In the other direction.
+    // The same list, sorted in the other direction.
     tab.open(&format!("{page}/application?id=job&sort=-key")).await;
     tab.until("document.querySelectorAll('#allocations tbody tr').length === 2").await;
     assert_eq!(names(&tab, "#allocations").await, titled(&["b", "a"]));
-    // The same on their node, with foreign pods.
+    // The pods on their node, with foreign pods.
     tab.open(&format!("{page}/node?id=n1&sort=key")).await;
     tab.until("document.querySelectorAll('#foreign tbody tr').length === 1").await;
     assert_eq!(names(&tab, "#allocations").await, titled(&["a", "b"]));
@@ -136,7 +136,7 @@ async fn decisions_are_searched_by_pod_name() {
     tab.open(&format!("{page}/decisions?node=n1&key=lab/{leaves}&kind=allocation")).await;
     tab.until("document.querySelectorAll('.decision').length === 1").await;
     assert_eq!(names(&tab, ".decision .key").await, titled(&[leaves]));
-    // There is no such application.
+    // No decision is shown for an unknown application.
     tab.open(&format!("{page}/decisions?application=gone&key={}", uid("a"))).await;
     tab.until_text("main", "No decision that is kept is of this kind").await;
     // Without a filter, each decision has its own pod.

@@ -58,7 +58,7 @@ async fn applications_are_counted_in_exactly_one_state() {
     until_in(&service, "running").await;
     rm.send_allocations(vec![], vec![], vec![release("app", "k1")]).await;
     until_in(&service, "completing").await;
-    // It has a pending ask again.
+    // The application has a pending ask again.
     rm.send_allocations(vec![], vec![ask("app", "k2")], vec![]).await;
     until_in(&service, "running").await;
     rm.send_allocations(vec![], vec![], vec![release("app", "k2")]).await;

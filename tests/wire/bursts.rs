@@ -126,7 +126,7 @@ async fn burst_of_small_messages_is_not_lost() {
     timeout(PATIENCE, both).await.expect("every ask is answered");
 }
 
-/// The same on the single stream of the legacy dialect.
+/// A burst of small messages on the single stream of the legacy dialect.
 #[tokio::test]
 async fn burst_on_the_legacy_stream_is_not_lost() {
     const MESSAGES: usize = 30_000;
@@ -237,8 +237,8 @@ async fn stock_client_may_send_one_message_per_ask() {
     sent.await.unwrap();
 }
 
-/// On all streams at once, with a short queue of the scheduler: the service stops reading again and
-/// again, and accepts all valid requests nevertheless.
+/// Bursts on all streams at once, with a short queue of the scheduler: the service stops reading
+/// again and again, and accepts all valid requests nevertheless.
 #[tokio::test]
 async fn bursts_wait_for_the_scheduler_queue() {
     const MESSAGES: usize = 4_000;

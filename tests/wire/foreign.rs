@@ -44,7 +44,8 @@ async fn rejection_confirms_earlier_foreign_allocations() {
             ..Default::default()
         };
         rm.send_nodes(vec![opened]).await;
-        // On another stream than the node: if there were room too early, it would be used.
+        // Sent on another stream than the node: if foreign usage were counted too late, the ask
+        // would be placed there.
         rm.send_allocations(vec![], vec![ask("app", &format!("k{round}"))], vec![]).await;
     }
     let rm = rm.with_nodes(&["open-1", "open-2"]).await;

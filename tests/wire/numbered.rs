@@ -236,7 +236,8 @@ async fn cut_everywhere(after: fn(usize) -> After) {
             all_new && heard.accepted.values().sum::<usize>() == 11
         };
         manager.until("everything answered", all).await;
-        // Each waits for the answer to the one before, so each is a frame in both directions.
+        // Each release waits for the answer to the previous one, so each is a frame in both
+        // directions.
         for key in RELEASED {
             manager.client.release(vec![release("a", key)]).await.unwrap();
             manager.until("released", |heard| heard.released.contains_key(key)).await;

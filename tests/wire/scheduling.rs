@@ -143,7 +143,7 @@ async fn asks_during_application_replacement_are_answered() {
         rm.send_allocations(asks, vec![ask("app", &format!("new-{round}"))], vec![]).await;
     }
     rm.until("all accepted", |seen| seen.accepted_applications.len() == 1 + ROUNDS).await;
-    // There is no node: asks still pending are removed with this one.
+    // There is no node: asks still pending are removed with their application.
     rm.send_applications(vec![], remove()).await;
     rm.until("every request answered", |seen| {
         let released = seen.released.iter().map(|gone| &gone.allocation_key);
@@ -174,7 +174,7 @@ async fn registering_again_starts_from_nothing() {
         assert!(seen.released.is_empty(), "the clean-up is not reported");
     });
 
-    // The same names again: nothing is known of them, and the node is empty.
+    // The same names are used again: the new session knows none of them, and the node is empty.
     let again = again.with_nodes(&["n1"]).await.with_application("app", "root.a").await;
     let four = ["k1", "k2", "k3", "k4"].map(|key| ask("app", key));
     again.send_allocations(vec![], four.into(), vec![]).await;

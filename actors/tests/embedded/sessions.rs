@@ -545,7 +545,7 @@ fn two_rms_place_ten_thousand_asks_concurrently() {
     });
 }
 
-/// On threads: the ending session is in the middle of a notification.
+/// The scheduler has threads here: the ending session is in the middle of a notification.
 #[test]
 fn the_old_callback_is_silent_after_registering_again() {
     on_this_thread(async {

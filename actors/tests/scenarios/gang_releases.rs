@@ -159,7 +159,7 @@ fn removing_a_node_ends_its_placeholders() {
     );
 }
 
-/// One node may have all cases at once, and each is handled.
+/// One node may have swaps in all of these states at once, and each is handled.
 #[test]
 fn removing_a_node_handles_all_its_swaps_at_once() {
     check(

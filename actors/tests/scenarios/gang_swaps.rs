@@ -533,7 +533,8 @@ fn a_member_resized_in_flight_is_charged_its_new_size() {
     );
 }
 
-/// On the node where it is charged already, its new size counts at once, and only there.
+/// A member that moves to another node is charged there already: its new size counts at once, and
+/// only there.
 #[test]
 fn a_moving_member_resized_changes_its_node_alone() {
     check(

@@ -563,7 +563,7 @@ fn removing_a_gathering_gang_starts_the_next_application() {
     );
 }
 
-/// For its user it runs from its first placeholder on.
+/// For the limits of its user an application runs from its first placeholder on.
 #[test]
 fn a_placeholder_counts_against_user_limits() {
     check(

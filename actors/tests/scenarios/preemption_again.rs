@@ -12,7 +12,7 @@ use crate::world::{How, World, in_virtual_time};
 fn check_change(given: &str, change: &str, expect: &Expect) {
     let steps = |change: &str| format!("ask b k vcore=5 policy=both\nwait 50s\n{change}\nwait 1ms");
     check(given, &steps(change), expect);
-    // Without the change it finds none.
+    // Without the change the request finds no victims.
     in_virtual_time(async {
         let mut world = World::new(How::Plain);
         world.play(&format!("{given}\n{}\nwait 100s", steps(""))).await;

@@ -129,7 +129,7 @@ fn children_of_one_guarantee_do_not_preempt_each_other() {
         why b/k: it does not fit what its queue has left of the guarantee
     "#]],
     );
-    // Nor if the siblings use more than the guarantee of their parent.
+    // No allocation is evicted either if the siblings use more than their parent's guarantee.
     check_ask(
         &(below_one_guarantee(9) + taken_by_the_sibling),
         5,

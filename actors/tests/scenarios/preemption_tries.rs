@@ -87,7 +87,7 @@ fn a_failed_search_is_repeated_after_15_seconds() {
 
 #[test]
 fn a_blocked_daemon_is_reported_every_15_seconds() {
-    // All allocations on its node are more important, and the one that ends is too small.
+    // All allocations on the daemon's node are more important, and the one that ends is too small.
     let notified = events_of(
         "
         queue root.q

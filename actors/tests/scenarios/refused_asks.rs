@@ -254,7 +254,7 @@ fn other_pending_asks_never_cause_a_rejection() {
 #[test]
 fn allocations_beyond_a_quantity_are_refused_or_wait() {
     const MOST: i64 = 1 << 53;
-    // Only the last is waited for: all books are checked at each wait.
+    // Only the last one is awaited, since all books are checked at each wait.
     let most = |number: u32| {
         let end = if number == 1_022 { "" } else { " &" };
         format!("exists a1 e{number} on n1 gpu={MOST} uuid=u{number}{end}\n")

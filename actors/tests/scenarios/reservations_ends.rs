@@ -218,7 +218,7 @@ fn an_application_that_is_removed_leaves_no_reservation() {
     );
 }
 
-/// Their asks reserve other nodes.
+/// The asks of the ended reservations reserve other nodes.
 #[test]
 fn a_removed_node_ends_its_reservations() {
     check(

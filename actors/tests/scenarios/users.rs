@@ -249,7 +249,7 @@ fn supplied_groups_are_used_without_a_lookup() {
         let cluster = Cluster::new().await;
         assert_eq!(cluster.submit(vec![app("hangs", &["g2", "g1"])]).await, ["hangs accepted"]);
         assert_eq!(cluster.application("hangs").await.groups, ["g2", "g1"]);
-        // They are cached as if the resolver had returned them.
+        // The groups are cached as if the resolver had returned them.
         let later = named("later", app("hangs", &[]));
         assert_eq!(cluster.submit(vec![later]).await, ["later accepted"]);
         assert_eq!(cluster.application("later").await.groups, ["g2", "g1"]);

@@ -58,7 +58,7 @@ fn fuzzed_messages_keep_the_books_and_others() {
     }
 }
 
-/// Without a service there is time for many more.
+/// Items are fuzzed without a service, so there is time for many more.
 #[test]
 fn fuzzed_items_have_one_outcome() {
     let mut dice = Dice(1);

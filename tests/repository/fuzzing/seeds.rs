@@ -268,7 +268,7 @@ fn configuration() -> si::UpdateConfigurationRequest {
     }
 }
 
-/// Its first field is the name of the RM, as in most calls.
+/// A message whose first field is the name of the RM, as in most calls.
 fn reports() -> v1::UtilizationReports {
     let report = |id: &str, value| si::UtilizationReport {
         id: id.to_owned(),
@@ -298,7 +298,7 @@ fn greetings() -> Vec<v1::ShimMessage> {
     bodies.map(|body| v1::ShimMessage { body }).collect()
 }
 
-/// Each message of a shim after its first.
+/// Each kind of message of a shim after its first message.
 fn answers() -> Vec<v1::ShimMessage> {
     let result = v1::PredicateResult {
         query_id: 1,

@@ -79,7 +79,7 @@ fn two_replicas_are_started_one_of_which_schedules() {
     let settings = Settings::load(Some(&settings.0), &Flags::default()).unwrap();
     assert_eq!(settings.kubernetes.scheduler_names, ["monoceros"]);
     assert!(!settings.kubernetes.trust_user);
-    // It releases its lease, and its edges have their grace period.
+    // The process releases its lease, and its edges have their grace period.
     let grace = pod["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
     assert!(grace > settings.shutdown.grace + 4, "{grace}");
 

@@ -217,7 +217,7 @@ async fn sync_precedes_allocation_on_one_connection() {
     shim.say(ShimBody::Hello(hello("rm", ALL))).await;
     let first = shim.sync().await;
     assert!(first.snapshot && first.snapshot_end, "the whole view comes first: {first:?}");
-    // It displaces the RM's own stream.
+    // This stream displaces the RM's own stream.
     let mut stream = AllocationStream::open_on(channel).await;
     let mut last = first.cache_seq;
     // Some are sent in one HTTP/2 frame, some in many.

@@ -205,7 +205,7 @@ async fn node_may_reference_an_application_of_its_message() {
     };
     let request = format!(
         "{} {} newApplications {{ {} }}",
-        // Without a UUID the key replaces it.
+        // For an allocation without a UUID the key takes its part.
         node("n1", &[running("a", r#"UUID: "u""#, "app"), running("b", "", "app")].concat()),
         node("bad", &running("c", "", "nobody")),
         legacy_application("app"),
@@ -217,7 +217,7 @@ async fn node_may_reference_an_application_of_its_message() {
     let rejected = rm.last(UPDATE, "rejectedNodes", 1).await;
     assert_eq!(field(&rejected, "nodeID"), "bad");
     assert!(field(&rejected, "reason").ends_with("[R_APP_UNKNOWN]"), "{rejected:?}");
-    // They are not announced, and use their room: only one more fits.
+    // The reported allocations are not announced, and use capacity: only one more fits.
     rm.send(UPDATE, &ask("k", 2, "")).await;
     rm.last(UPDATE, "newAllocations", 1).await;
     let release = r#"releases { allocationsToRelease { applicationID: "app" UUID: "b" } }"#;

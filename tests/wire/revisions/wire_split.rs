@@ -218,7 +218,7 @@ async fn allocation_reported_with_uuid_is_not_answered() {
     let rm = split(&service, "n", "rm", 2_000).await;
     rm.send(ALLOCATION, &request("running", r#"nodeID: "n1" UUID: "u""#)).await;
     rm.send(ALLOCATION, &[request("k1", ""), request("k2", "")].concat()).await;
-    // It uses its room: of two more cores one is left.
+    // The reported allocation uses one of two cores, so only one ask is placed.
     let new = rm.last(ALLOCATION, "new", 1).await;
     assert_eq!(field(&new, "allocationKey"), "k1");
     rm.send(ALLOCATION, &release(r#"UUID: "u" terminationType: STOPPED_BY_RM"#)).await;

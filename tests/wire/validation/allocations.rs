@@ -141,7 +141,7 @@ async fn foreign_allocations_only_use_room() {
     assert_eq!(rm.n_allocated(), 0, "no room");
     let nodes = page(&service, "/ws/v1/partition/default/nodes").await;
     assert!(nodes.contains(r#""preemptable":true"#), "{nodes}");
-    // The same key with another size, then none at all.
+    // The foreign allocation shrinks, and then has no size at all.
     rm.allocation(&foreign("f", r#"nodeID: "n1""#, "static", 7_000)).await;
     rm.allocated("k1").await;
     rm.ask(Ask { key: "k2", ..Ask::default() }).await;

@@ -90,7 +90,7 @@ async fn too_many_items_are_refused_whole() {
         let mut rm = registered(&service, revision).await;
         rm.open(method).await;
         rm.send(method, "").await;
-        // This many empty items.
+        // A message with too many empty items.
         rm.send_bytes(method, [field << 3 | 2, 0].repeat(200_001)).await;
         let status = rm.end(method).await.unwrap();
         let end = (status.code(), reason_of(&status));

@@ -152,7 +152,7 @@ async fn removed_node_releases_its_allocations() {
             let stopped = if rm.is_legacy() { "0" } else { "1" };
             assert_eq!(field(&released, "terminationType"), stopped);
         }
-        // Its name is free, and its room was returned.
+        // The name of the removed node is free, and the usage of its allocations was subtracted.
         rm.node("n1", &vcore("schedulableResource", 1_000)).await;
         rm.settled("k1").await;
     }

@@ -62,13 +62,13 @@ async fn release_drops_a_pending_request() {
     }
 }
 
-/// These types confirm a request of the scheduler; here it had made none.
+/// These types confirm a release by the scheduler. Here the scheduler had released nothing.
 #[tokio::test]
 async fn unrequested_confirmation_removes_the_allocation() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
         for termination in ["TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"] {
-            // It uses the whole node: the next placement shows that it was removed.
+            // The allocation uses the whole node: the next placement shows that it was removed.
             let whole = Ask { key: termination, size: vec![("vcore", 8_000)], ..Ask::default() };
             rm.ask(whole).await;
             rm.allocated(termination).await;

@@ -152,7 +152,7 @@ fn a_member_refused_everywhere_releases_all_places_for_a_while() {
         assert_eq!(world.received().await, ["1 m1? n001", "2 m2? n002"]);
         world.shim.answer([(1, failed())]);
         assert!(world.received().await.is_empty() || world.shim.open_ids() != [2]);
-        // Of three nodes one is m2's and one is held: m1 has no other.
+        // Of three nodes one is the place of m2 and one is held: there is no other for m1.
         assert_eq!(world.shim.open_ids(), Vec::<u64>::new());
         assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((0, 6), (0, 0)));
         world.shim.answer([(2, passed_and_assumed(Scope::Topology))]);
@@ -372,7 +372,7 @@ fn all_places_end_thirty_seconds_after_a_void_answer() {
         seconds(1).await;
         let received = world.received().await;
         assert_eq!(received[..2], ["2 withdrawn", "3 withdrawn"], "{received:?}");
-        // Others have their turn until it is tried again.
+        // Other applications have their turn until the gang is tried again.
         assert!(received[2..].iter().all(|word| word.contains("o1?")), "{received:?}");
         assert_eq!(world.used_and_pending().await.1, 4);
     });
@@ -569,7 +569,7 @@ fn a_lost_node_in_flight_moves_its_member() {
         |world| Box::pin(world.act("n001", ActionFromRm::DrainNode)),
         |world| Box::pin(world.change_node("n001", None, false)),
         |world| Box::pin(world.change_node("n001", Some(1), true)),
-        // Here only a place is held.
+        // On this node only a place is held.
         |world| Box::pin(world.act("n003", ActionFromRm::Decomission)),
     ];
     for (at, change) in changes.into_iter().enumerate() {

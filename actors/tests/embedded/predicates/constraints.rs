@@ -10,7 +10,8 @@ use monoceros_proto::si::v1::placement_constraint::Constraint;
 
 use super::shim::{World, passed, play, resource};
 
-/// At most this many with `app=web` in a group of nodes with one value of this attribute.
+/// The constraint of at most this many allocations with `app=web` in a group of nodes with one
+/// value of this attribute.
 fn at_most(max_cardinality: i32, scope: &str) -> si::PlacementConstraint {
     let web = si::AffinityTargetExpression {
         target_key: "app".to_owned(),

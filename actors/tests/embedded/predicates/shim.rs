@@ -266,7 +266,7 @@ impl World {
         self.configure(config(queues)).await;
     }
 
-    /// The same queues, with preemption switched off.
+    /// Reloads the same queues, with preemption switched off.
     pub(crate) async fn switch_preemption_off(&self, queues: &str) {
         self.configure(config(queues) + "  preemption: {enabled: false}\n").await;
     }

@@ -208,7 +208,7 @@ fn absent_label_keys_narrow_nothing() {
         "it is the first of its own"
     );
     assert_eq!(play.passing(&json!({"version": "2"}), &keyed("podAffinity")), [""; 0]);
-    // Without the label the term matches all of them.
+    // For a pod without the label the term matches every pod with `app=db`.
     assert_eq!(play.passing(&json!({"app": "db"}), &keyed("podAffinity")), ["a1", "a2"]);
     assert_eq!(play.passing(&json!({"app": "db"}), &keyed("podAntiAffinity")), ["b1"]);
     let mismatched =

@@ -29,7 +29,7 @@ fn assumed_pod_counts_for_the_next_one() {
         assert_eq!(passing(&scene, "second"), after, "{spec}");
         scene.forget("first", "a1");
         assert_eq!(passing(&scene, "second"), before, "{spec}");
-        // It runs, and is no longer expected.
+        // The first pod runs, and is no longer expected.
         scene.assume("first", "a1");
         scene.dismiss("first");
         scene.settle("first", "a1", &pod("first", &db, &spec));
@@ -100,7 +100,7 @@ fn restart_drops_all_assumptions() {
     assert!(!scene.take_unblocked());
     scene.expect("asked", pod("asked", &db, &spec));
     assert_eq!(passing(&scene, "asked"), NODES);
-    // Everything that is not assumed is as before.
+    // All state except assumed pods is as before.
     let of_x = json!({"namespaceSelector": {"matchLabels": {"team": "x"}}});
     scene.settle("r", "a1", &pod("r", &db, &none));
     scene.expect("asked", pod("asked", &none, &near("podAffinity", HOST, &of_x)));

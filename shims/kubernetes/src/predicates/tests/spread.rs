@@ -27,7 +27,7 @@ fn spread_over_domains() {
     let mut ignored = spread(&json!({"nodeAffinityPolicy": "Ignore"}));
     ignored["nodeSelector"] = json!({"zone": "a"});
     assert_eq!(play().passing(&db, &ignored), [""; 0]);
-    // The same for taints.
+    // A domain that taints exclude counts, unless the constraint honours taints.
     for (policy, nodes) in [("Ignore", vec![]), ("Honor", vec!["a1", "a2"])] {
         let mut tainted = play();
         tainted.0.set_node(from(json!({"metadata": {"name": "b1", "labels": {"zone": "b"}},
@@ -84,7 +84,7 @@ fn spread_counts_matching_pods_of_the_namespace() {
         (none.clone(), vec!["b1"]),
         (json!({"matchLabelKeys": ["version"]}), vec!["b1"]),
         (json!({"matchLabelKeys": ["lacking"]}), vec!["b1"]),
-        // All pods of the namespace, and none.
+        // A selector of all pods of the namespace, and selectors of none.
         (json!({"labelSelector": {"matchLabels": null}}), vec!["b1"]),
         (json!({"labelSelector": null}), vec!["a1", "a2", "b1"]),
         (json!({"labelSelector": null, "matchLabelKeys": ["version"]}), vec!["a1", "a2", "b1"]),

@@ -513,7 +513,7 @@ fn check_without_victims_keeps_reservations() {
     assert_eq!(play.place("mate", "a1", &["made"]), [made("made")]);
     play.0.expect("asked", pod("asked", &json!({}), &mounting(&["other"])));
     let leaving = ["mate".to_owned(), "victim".to_owned()];
-    // Without the victim its volume would be free.
+    // If the victim is removed, its volume is free.
     assert_eq!(play.0.check_without("asked", "a1", &leaving, 0), Some(2));
     assert_eq!(play.0.volume_choices("victim"), before);
     assert_eq!(play.0.volume_choices("mate"), [made("made")]);

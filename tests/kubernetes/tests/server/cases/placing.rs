@@ -44,7 +44,7 @@ pub async fn nodes_that_change_and_go(cluster: &mut Cluster) -> anyhow::Result<(
     cluster.wait_node("nodes", "fourth").await?;
     cluster.agrees(&scheduler).await?;
 
-    // Pods of a removed node are off the books; pending pods go to other nodes.
+    // Pods of a removed node are not counted any more; pending pods go to other nodes.
     cluster.delete("/api/v1/nodes/a").await?;
     cluster.agrees(&scheduler).await?;
     cluster.node("b", 8, json!({})).await?;
@@ -59,7 +59,7 @@ pub async fn another_scheduler_on_the_same_node(cluster: &mut Cluster) -> anyhow
     cluster.node("small", 4, json!({})).await?;
     let scheduler = cluster.start(SHIM, &[]).await?;
     scheduler.ready().await?;
-    // Both fill it at the same time.
+    // Both schedulers fill the node at the same time.
     for number in 0..3 {
         let theirs = json!({"spec": {"schedulerName": "theirs", "nodeName": "small"}});
         cluster.pod("other", &format!("t{number}"), theirs).await?;

@@ -89,7 +89,7 @@ partitions:
         ensure!(victim.starts_with('m'), "{victim} had to go for one that is less important");
         cluster.agrees(&scheduler).await?;
     }
-    // One more is guaranteed, and the remaining pods have a higher priority.
+    // The guarantee allows one more pod, and the remaining pods have a higher priority.
     cluster.pod("priority", "last", of_class("high", "middling")).await?;
     cluster.wait_reason("priority", "last", "QueueQuota", "root.lab").await?;
     sleep(Duration::from_secs(3)).await;

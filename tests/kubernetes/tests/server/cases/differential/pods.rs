@@ -243,7 +243,7 @@ fn by_keys_and_expressions() -> Vec<Row> {
         // The pod is the first of its own kind.
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), labels("2"), ALL),
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), json!({"version": "2"}), &[]),
-        // Without the label the term matches all of them.
+        // For a pod without the label the term matches every pod with `app=db`.
         (NEAR, json!({"matchLabelKeys": ["lacking", "version"]}), app("db"), &["a1", "a2"]),
         (AWAY, json!({"matchLabelKeys": ["lacking", "version"]}), app("db"), &["b1"]),
         (NEAR, json!({"mismatchLabelKeys": ["lacking", "version"]}), labels("2"), &["a1", "a2"]),

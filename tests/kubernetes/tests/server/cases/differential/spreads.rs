@@ -86,7 +86,7 @@ fn of_selectors() -> Vec<Row> {
         beside(&first, json!({"matchLabelKeys": ["version"]}), &["b1"]),
         beside(&first, json!({"matchLabelKeys": ["lacking"]}), &["b1"]),
         beside(&second, json!({"matchLabelKeys": ["version"]}), ALL),
-        // All pods of the namespace, and none.
+        // A selector of all pods of the namespace, and selectors of none.
         beside(&first, json!({"labelSelector": {"matchLabels": null}}), ALL).ours(
             vec![Outcome::Goes(vec!["b1"])],
             "found: kube-scheduler counts nobody by a selector that says nothing, ours everybody",
@@ -111,7 +111,7 @@ fn of_selectors() -> Vec<Row> {
     ]
 }
 
-/// With a taint on `b1`.
+/// Rows with a taint on `b1`.
 fn of_taints() -> Vec<Row> {
     let in_a = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms": [{"matchExpressions": [
@@ -136,7 +136,7 @@ fn of_taints() -> Vec<Row> {
     rows
 }
 
-/// With an empty third zone.
+/// Rows with an empty third zone.
 fn of_three_zones() -> Vec<Row> {
     let least = |least: u32| rules(&[&json!({"minDomains": least})]);
     let gone = |number: usize| vec![delete(&own(&format!("pods/r{number}")), 0)];

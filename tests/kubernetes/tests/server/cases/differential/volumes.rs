@@ -87,7 +87,7 @@ fn that_are_bound() -> Vec<Row> {
             in_zone("a"),
             json!({}),
         ),
-        // With anti-affinity to a pod.
+        // The pod has anti-affinity to another one, too.
         bound(
             goes(
                 "out of reach, and too near",
@@ -111,7 +111,7 @@ fn that_are_bound() -> Vec<Row> {
             .has(local())
             .has(claim("v", json!({"spec": {"volumeName": "nowhere$"}}))),
         mounts("a claim that is not there", &["v"], &[]),
-        // Used by one pod at a time.
+        // The claim may be used by one pod at a time.
         bound(mounts("free", &["v"], ALL).has(local()), "v", once.clone(), once.clone()),
         bound(
             mounts("used by another pod", &["v"], &[]).has(local()).runs("a1", mounting(&["v"])),
@@ -205,7 +205,7 @@ fn that_wait_for_a_consumer() -> Vec<Row> {
     ]
 }
 
-/// Later changes.
+/// Rows with later changes.
 fn that_come() -> Vec<Row> {
     let goes_to = |nodes: &[&'static str]| [Outcome::Goes(nodes.to_vec())];
     vec![
