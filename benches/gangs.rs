@@ -44,7 +44,7 @@ enum Way {
     Alone,
     /// As ordinary requests, decided when all have arrived.
     AloneAtOnce,
-    /// With a placeholder each, which the member replaces.
+    /// With a placeholder for each member, which the member replaces.
     Placeholders,
     /// As a declared gang of members without a size, decided when the last of them asks.
     Declared,

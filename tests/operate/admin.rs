@@ -348,7 +348,7 @@ const SERVICES: [&str; 6] = [
     "monoceros.v1.AdminService",
     "monoceros.v1.MetricsService",
     "monoceros.v1.CallbackService",
-    // The name in the published interface.
+    // The name of the service in the published interface.
     "si.v1.Scheduler",
 ];
 
@@ -376,7 +376,8 @@ async fn services_are_healthy_until_shutdown() {
         let end = timeout(PATIENCE, watched.message()).await.unwrap().unwrap_err();
         assert_eq!(refused(&end), (Code::Unavailable, "SHUTTING_DOWN".into()));
     }
-    // Watchers do not delay the end, which would take the grace period and log a warning.
+    // Watchers do not delay the end of the service. A delay would take the grace period and log a
+    // warning.
     assert_eq!(service.wait(Duration::from_secs(3)).await.code(), Some(0));
 }
 

@@ -52,7 +52,7 @@ async fn crowd(service: &Service) -> tokio::task::JoinHandle<()> {
                 }
                 held.push_back(stream);
             }
-            // The limit of the test's own process.
+            // More connections would exceed the limit of the test's own process.
             if held.len() > 400 {
                 held.pop_front();
                 sleep(Duration::from_millis(1)).await;

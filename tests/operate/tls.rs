@@ -152,7 +152,7 @@ async fn bound_by_metadata(client: &mut Client, rm_id: &str) -> Result<(), Statu
     client.update_node(request).await?.into_inner().message().await.map(drop)
 }
 
-/// The same, named in the first message.
+/// Returns the answer to a stream for `rm_id`, named in the first message.
 async fn bound_by_message(client: &mut Client, rm_id: &str) -> Result<(), Status> {
     let hello = si::NodeRequest { rm_id: rm_id.to_owned(), ..Default::default() };
     let request = tokio_stream::iter([hello]);

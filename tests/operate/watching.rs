@@ -173,8 +173,8 @@ async fn empty_and_invalid_files_change_nothing() {
     watching.until_read(2, include_str!("../../config/queues.yaml")).await;
 }
 
-/// Half of a configuration is valid, too, with fewer queues. While the file is half-written, a
-/// later change elsewhere is read.
+/// Half of a configuration is valid, too, with fewer queues. While one file is half-written, a
+/// later change of another file is read.
 #[tokio::test]
 async fn a_half_written_file_waits_alone() {
     let (folder, policies) = (Folder::new("slow"), Folder::new("slow-policies"));

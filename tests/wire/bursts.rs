@@ -246,7 +246,7 @@ async fn bursts_wait_for_the_scheduler_queue() {
     let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
     rm.send_nodes(vec![node("large", 1_000_000_000, 1_000_000)]).await;
     rm.until("a node", |seen| seen.accepted_nodes.len() == 1).await;
-    // These streams displace the ones above, and may receive their messages again.
+    // These streams displace the streams above, and may receive their messages again.
     let mut client = Client::connect(&service).await;
     let nodes = client.open("rm", "UpdateNode");
     let applications = client.open("rm", "UpdateApplication");

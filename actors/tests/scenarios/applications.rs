@@ -135,8 +135,8 @@ fn an_ask_ends_completing_and_its_timer() {
     );
 }
 
-/// A reload applies to applications that become Completing afterwards, not to those that are
-/// already.
+/// A reload applies to applications that become Completing afterwards. Applications that are
+/// Completing already keep the earlier timeout.
 #[test]
 fn the_completing_timeout_is_a_queue_property() {
     check(

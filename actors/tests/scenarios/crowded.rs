@@ -137,7 +137,7 @@ fn growth_in_place_leaves_other_nodes_unchanged() {
     );
 }
 
-/// Another node is overcommitted.
+/// One node is empty, and another one is overcommitted.
 #[test]
 fn no_eviction_for_a_guarantee_beside_an_empty_node() {
     places(

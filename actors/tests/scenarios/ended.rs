@@ -517,8 +517,8 @@ fn an_application_that_never_ran_has_no_summary() {
     });
 }
 
-/// Usage counts up to the removal, by instance type and by purpose; a member on its way to another
-/// node had used nothing yet.
+/// Usage counts up to the removal, by instance type and by purpose; a member that was moving to
+/// another node had used nothing yet.
 #[test]
 fn a_removal_summarises_running_allocations_too() {
     in_virtual_time(async {
@@ -650,7 +650,8 @@ fn a_removal_without_a_run_has_no_summary() {
 #[test]
 fn ended_applications_are_sorted_paged_and_filtered() {
     in_virtual_time(async {
-        // More than one slice processes; each completes half a minute after it arrived.
+        // More applications than one slice processes. Each completes half a minute after it
+        // arrived.
         const COUNT: usize = 1_300;
         let stage = Stage::begin(Scheduler::builder(), "node n1 vcore=4000").await;
         let each =

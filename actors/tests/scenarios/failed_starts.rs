@@ -318,8 +318,8 @@ fn a_successful_start_resets_the_count() {
     );
 }
 
-/// After one allocation of a request has run for a minute, the others are tried like any, and may
-/// reserve.
+/// After one allocation of a request has run for a minute, its other allocations are tried without
+/// back-off, and may reserve a node.
 #[test]
 fn one_successful_instance_frees_the_whole_request() {
     check_plain(

@@ -429,7 +429,7 @@ fn reports_do_not_end_a_search() {
     );
 }
 
-/// An unreadable time means from now on, however old the application is.
+/// With an unreadable time, places are held from now on, however old the application is.
 #[test]
 fn places_without_a_time_are_held_from_now() {
     check(

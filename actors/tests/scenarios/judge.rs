@@ -60,9 +60,9 @@ pub(crate) struct Judge {
     older: BTreeSet<Id>,
     /// Allocations for which a release was notified.
     ending: BTreeSet<Id>,
-    /// Pending requests. In the present form the scheduler ends them like placed ones.
+    /// Pending requests. In the present form the scheduler ends them like allocations.
     asked: BTreeSet<Id>,
-    /// Applications without an answer.
+    /// Submitted applications without an answer.
     new_apps: BTreeMap<String, usize>,
     new_nodes: BTreeMap<String, usize>,
     wishes: BTreeMap<Id, usize>,

@@ -186,7 +186,7 @@ fn capacity_added_to_a_reserved_node_is_lent() {
     );
 }
 
-/// A queue below its guarantee, beside nodes reserved by a queue without one.
+/// A queue below its guarantee may use nodes that are reserved by a queue without a guarantee.
 #[test]
 fn a_guarantee_borrows_from_queues_without_one() {
     check(

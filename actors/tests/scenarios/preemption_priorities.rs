@@ -204,7 +204,8 @@ fn a_fence_hides_a_high_victim_priority() {
     );
 }
 
-/// A gang evicts the less important, and a member loses by its own priority.
+/// A gang evicts allocations that are less important, and its member is a victim by the member's
+/// own priority.
 #[test]
 fn gangs_evict_and_lose_the_less_important() {
     check(
@@ -248,7 +249,7 @@ fn gangs_evict_and_lose_the_less_important() {
     );
 }
 
-/// A daemon chooses by priority, too.
+/// A daemon chooses its victims by priority, too.
 #[test]
 fn a_daemon_takes_the_less_important() {
     check(

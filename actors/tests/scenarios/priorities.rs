@@ -495,8 +495,8 @@ fn equal_queues_sort_by_pending_then_path() {
     );
 }
 
-/// The share of a is one of four, its maximum. That of b is three of eight, the capacity of the
-/// nodes.
+/// The share of `a` is one of four, its maximum. The share of `b` is three of eight, the capacity
+/// of the nodes.
 #[test]
 fn without_a_guarantee_shares_use_the_fair_maximum() {
     check(

@@ -228,7 +228,7 @@ fn of_equal_queues_more_pending_comes_first() {
     );
 }
 
-/// The shares are 0.3, 0.5, 0.1 and 0.8, and then the same in other queues.
+/// The shares are 0.3, 0.5, 0.1 and 0.8. Then the queues have these shares in another order.
 #[test]
 fn each_queue_is_compared_with_its_own_maximum() {
     let used = [300, 200, 100, 100];

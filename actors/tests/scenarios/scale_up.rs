@@ -429,8 +429,8 @@ fn a_request_shows_whether_it_was_signalled() {
     });
 }
 
-/// The member requests no node, whatever node refuses it or lacks capacity: its placeholder has a
-/// place already.
+/// A member that is refused by nodes, or finds no capacity on them, requests no node: its
+/// placeholder has a place already.
 #[test]
 fn a_member_waiting_for_a_place_requests_no_node() {
     in_virtual_time(async {
@@ -612,8 +612,8 @@ fn outstanding_requests_are_complete_and_bounded() {
     });
 }
 
-/// Many applications, and one with many requests of several sizes: more than one slice reads of
-/// either.
+/// There are more applications, and in one of them more requests of several sizes, than one slice
+/// reads.
 #[test]
 fn a_long_list_of_requests_is_complete_and_ordered() {
     in_virtual_time(async {

@@ -211,7 +211,7 @@ fn a_deregistered_rm_is_unknown() {
     );
 }
 
-/// After the full sequence the totals are those before.
+/// After the full report the totals equal those before the new session.
 #[test]
 fn reporting_again_restores_the_totals() {
     check(

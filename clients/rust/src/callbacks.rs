@@ -120,7 +120,7 @@ pub(crate) struct Listener {
     confirms: bool,
 }
 
-/// Events that the scheduler may send before it receives more credit.
+/// Number of events that the scheduler may send before it receives more credit.
 const EVENT_CREDIT: u32 = 1_000;
 
 impl Listener {
@@ -264,7 +264,7 @@ impl Listener {
 mod tests {
     use super::*;
 
-    /// Accepts nodes with an even number.
+    /// A shim that accepts nodes with an even number.
     struct Even;
 
     impl Callbacks for Even {

@@ -156,7 +156,8 @@ impl<'o> Connection<'o> {
                             let Some(answer) = listener.answer(&*callbacks, message) else {
                                 continue;
                             };
-                            // If the receiver is closed, the end of the stream says why.
+                            // If the receiver is closed, the status that ends the stream has the
+                            // reason.
                             let _ = answers.send(answer).await;
                         }
                         Ok(None) => break ended(&mut messages).await,

@@ -13,7 +13,8 @@ use crate::outgoing::BATCH_ITEMS;
 
 /// Default maximum of unacknowledged items.
 const MOST_ITEMS: usize = 100_000;
-/// Both together bound the time to detect a dead connection.
+/// Interval of keep-alive pings, and time limit of their answers. A dead connection is detected
+/// within the sum of both.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How long a small request waits for others to be joined with.
 const BATCH_DELAY: Duration = Duration::from_millis(1);

@@ -49,7 +49,7 @@ pub fn boot_time() -> Duration {
     }
 }
 
-/// Who leads, as far as this replica knows.
+/// The leader, as known to this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lead {
     /// Another replica; `None` before any is known.
@@ -69,7 +69,7 @@ pub struct Leadership {
     /// Duration of the lease in whole seconds, as it is written.
     duration: Duration,
     clock: Clock,
-    /// Until when this replica may act: milliseconds on `clock`.
+    /// Time until which this replica may act: milliseconds on `clock`.
     until: AtomicI64,
     lead: watch::Sender<Lead>,
     observed: Mutex<Observed>,
@@ -93,8 +93,8 @@ fn millis(time: Duration) -> i64 {
 }
 
 impl Leadership {
-    /// The lease `name` in `namespace`, to be held as `identity`. Fractions of seconds of
-    /// `duration` are dropped.
+    /// Makes the leadership by the lease `name` in `namespace`, to be held as `identity`. Fractions
+    /// of seconds of `duration` are dropped.
     pub fn new(
         client: Client,
         namespace: &str,

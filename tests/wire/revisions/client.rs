@@ -314,8 +314,8 @@ pub fn new_application(id: &str, queue: &str) -> String {
     )
 }
 
-/// The same for the oldest revision, whose clients bring no queues: the built-in ones have a leaf
-/// per namespace, here `root.default`.
+/// The fields of a new application for the oldest revision, whose clients bring no queues: the
+/// built-in ones have a leaf per namespace, here `root.default`.
 pub fn legacy_application(id: &str) -> String {
     let application = new_application(id, "root.default");
     format!(r#"{application} tags {{ key: "namespace" value: "default" }}"#)

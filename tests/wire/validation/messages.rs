@@ -15,7 +15,7 @@ async fn registered(service: &Service, revision: &str) -> Client {
     Client::register(service, &Revision::new(revision), &format!("rm-{revision}"), &[]).await
 }
 
-/// Groups within groups, well-formed except for their number. No revision has a field 999.
+/// Returns groups within groups, well-formed but `depth` deep. No revision has a field 999.
 fn nested(depth: usize) -> Vec<u8> {
     let (begin, end) = ([0xbb, 0x3e], [0xbc, 0x3e]);
     [begin.repeat(depth), end.repeat(depth)].concat()

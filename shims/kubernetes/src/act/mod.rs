@@ -191,8 +191,8 @@ impl ApiWorkers {
         }
     }
 
-    /// Returns a token that is cancelled when a worker has panicked. Its orders are no longer
-    /// carried out.
+    /// Returns a token that is cancelled when a worker has panicked. The orders of that worker are
+    /// no longer carried out.
     pub fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }

@@ -18,7 +18,8 @@ pub struct Ties {
     pub looks_around: bool,
     /// Whether the pod keeps others away from its domain.
     pub keeps_away: bool,
-    /// Whether it has claims, which other pods may use, and volumes, which other claims may get.
+    /// Whether the pod has claims. Other pods may use them, and other claims may get the volumes
+    /// that the pod would get.
     pub has_claims: bool,
 }
 

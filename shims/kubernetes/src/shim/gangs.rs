@@ -30,11 +30,11 @@ const WARNINGS: usize = 20;
 /// Contribution of a pod to the counts of its application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contribution {
-    /// Whether it may be asked for.
+    /// Whether an ask for the pod may be sent.
     is_ready: bool,
-    /// Whether it declares the gang.
+    /// Whether the pod declares the gang.
     declares: bool,
-    /// Whether it names a task group.
+    /// Whether the pod names a task group.
     names_group: bool,
     node_state: NodeState,
 }

@@ -134,7 +134,8 @@ fn removed_victims_take_their_terms_and_counts_along() {
             "labelSelector": {"matchLabels": {"app": "web"}}}]}}});
     let leaving = ["r", "s", "t"].map(str::to_owned);
     for (asked, labels, first, second, enough) in [
-        // Anti-affinity to both; kept away by the second; even without two of three.
+        // In order: the pod keeps away from all three pods; the second one keeps it away; the
+        // spread is even enough without two or three of them.
         (&away, &none, &none, &none, Some(3)),
         (&none, &web, &none, &against_web, Some(2)),
         (&none, &web, &against_web, &against_web, Some(2)),

@@ -212,7 +212,7 @@ fn of_what_runs() -> Vec<Scene> {
     vec![beside("runs", rows.into_iter().map(alone).collect())]
 }
 
-/// Places for pods, a full node, and pools.
+/// Rows about the number of pods of a node, full nodes, and pools.
 fn of_nodes() -> Vec<Scene> {
     let plain = || pod(json!({}), json!({}));
     let one_place = vec![of("p1", json!({"pods": "1"})), of("p2", json!({"pods": "2"}))];

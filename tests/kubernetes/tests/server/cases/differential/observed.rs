@@ -107,7 +107,7 @@ fn condition(pod: &Value, reason: &str) -> Option<String> {
     Some(message.to_owned())
 }
 
-/// Returns why the pod waits, by our explanation. `None` before it was tried and nodes were
+/// Returns why the pod waits, by our explanation. `None` before the pod was tried and nodes were
 /// counted.
 async fn explained(
     scheduler: &Scheduler,
