@@ -125,7 +125,7 @@ struct WaitingApplications {
     ids: BTreeMap<ApplicationSlot, Arc<str>>,
     /// When the visits were determined, the leaves with an application whose scale-up signal the RM
     /// had not yet received.
-    untold: BTreeSet<QueueSlot>,
+    unsignalled: BTreeSet<QueueSlot>,
     /// The queues in which every waiting application is visited.
     whole: Vec<bool>,
     left: Left,
@@ -153,10 +153,10 @@ impl WaitingApplications {
     /// Returns the queues in which every waiting application is visited, although the RM knows of
     /// its asks: the application uses part of what a queue, a user or a group leaves to
     /// applications with scale-up signals that the RM has not received, or has to be notified that
-    /// it may not run yet. The applications with such signals wait in the leaves `untold`.
-    fn visited_whole(&self, untold: &BTreeSet<usize>) -> Vec<bool> {
-        let mut counted = untold.clone();
-        if !untold.is_empty() {
+    /// it may not run yet. The applications with such signals wait in the leaves `unsignalled`.
+    fn visited_whole(&self, unsignalled: &BTreeSet<usize>) -> Vec<bool> {
+        let mut counted = unsignalled.clone();
+        if !unsignalled.is_empty() {
             let limited = self.leave.iter().enumerate();
             let limited =
                 limited.filter(|(_, it)| it.is_waiting && it.limited != LimitedUsers::None);
@@ -193,7 +193,7 @@ impl WaitingApplications {
     }
 
     /// Returns the next applications with scale-up signals that the RM has not received.
-    fn next_untold(
+    fn next_unsignalled(
         &mut self,
         behind: Option<(QueueSlot, ApplicationSlot)>,
         directory: &Directory,
