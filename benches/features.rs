@@ -26,7 +26,7 @@ use crate::shim::{Shim, ask_requests, cpu_time, median, resource};
 /// run.
 const FEW: usize = 256;
 
-/// Pairs of runs, for small costs.
+/// Number of pairs of runs, for small costs.
 const PAIRS: usize = 31;
 
 /// Predicates answered asynchronously, by an RM in this process that takes no time: the cost of

@@ -286,7 +286,7 @@ async fn strangers_do_not_block_known_callers() {
             };
             let (reply, mut requests) = open(&mut client, path);
             requests.send_data(vec![0; 5].into(), n % 2 == 0).unwrap();
-            // Some are closed before they are answered, to make room.
+            // Some connections are closed before they are answered, to make room.
             drop(timeout(PROBE, reply).await.expect("an answer or an end"));
             held.push((client, requests));
         }

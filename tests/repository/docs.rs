@@ -67,7 +67,7 @@ fn the_manual_explains_each_status() {
     let (ends, _) = ends.split_once("mod tests").unwrap();
     let is_reason =
         |text: &&str| text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
-    // The last status has no reader.
+    // The status `CLIENT_GONE` has no reader.
     let reasons = ends.split('"').filter(is_reason).filter(|reason| *reason != "CLIENT_GONE");
     for reason in reasons {
         assert!(GRPC.contains(&format!("`{reason}`")), "`{reason}` is not in docs/grpc.md");

@@ -454,7 +454,7 @@ fn an_unbound_allocation_is_pending_with_its_asks_size() {
     );
 }
 
-/// With its UUID the report updates one allocation, without it all of the key.
+/// A report with a UUID updates one allocation, a report without it all allocations of the key.
 #[test]
 fn an_allocation_reported_again_has_the_size_reported() {
     check(

@@ -6,7 +6,7 @@ use expect_test::expect;
 use crate::events::line;
 use crate::script::Script;
 use crate::world::{How, World, check, in_virtual_time, play};
-/// These queues below root, in a partition with quota preemption.
+/// The words of a script for these queues below root, in a partition with quota preemption.
 pub(crate) fn queues(queues: &str) -> String {
     format!(
         "config {{partitions: [{{preemption: {{quotapreemptionenabled: true}}, queues: [{{name: root, \

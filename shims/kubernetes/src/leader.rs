@@ -215,7 +215,8 @@ impl Leadership {
     /// Takes or renews the lease. If another replica holds it, returns its name and the time left.
     async fn attempt(&self, leads: bool) -> Result<Result<(), (String, Duration)>, String> {
         let found = self.api.get_opt(&self.name).await.map_err(|why| describe(&why))?;
-        // Read after the response: up to the response the lease had not changed again.
+        // The clock is read after the response, so that another replica's lease expires here no
+        // earlier than for its holder.
         let now = (self.clock)();
         let Observed { holder, expires, .. } = self.observe(found.as_ref(), now);
         let is_own = holder == self.identity;

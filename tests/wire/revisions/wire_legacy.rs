@@ -101,7 +101,7 @@ async fn moved_fields_keep_their_meaning() {
     for allocation in shown["allocations"].as_array().unwrap() {
         assert_ne!(allocation["originator"], true, "{allocation}");
     }
-    // An unknown host is waited for.
+    // An ask for an unknown host waits.
     rm.send(UPDATE, &ask("elsewhere", 1, &constraint("si.io/hostname", "n2"))).await;
     let capacity = vcore("schedulableResource", 4_000);
     let node = format!(r#"newSchedulableNodes {{ nodeID: "n2" {capacity} }}"#);
@@ -279,7 +279,7 @@ async fn utilization_is_answered_with_recommendations() {
     let series = r#"monoceros_si_ignored_total{dialect="legacy",reason="G_UTILIZATION",rm="rm"}"#;
     series_reaches(&service, series, 2).await;
     assert!(rm.items(UPDATE, "nodeRecommendations").is_empty());
-    // More is used there than the node has.
+    // An allocation fills the node, and the node shrinks below it.
     rm.send(UPDATE, &ask("k", 1, "")).await;
     rm.last(UPDATE, "newAllocations", 1).await;
     let smaller = vcore("schedulableResource", 500);

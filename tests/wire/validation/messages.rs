@@ -125,7 +125,7 @@ async fn unknown_fields_are_skipped() {
     for rm in Speaker::all(&service).await {
         let method = if rm.is_legacy() { "Update" } else { "UpdateAllocation" };
         rm.allocation("").await;
-        // Bound by now: an empty message is legal. Then fields 500 and 501 of two types.
+        // The stream is bound now: an empty message is legal. Then fields 500 and 501 of two types.
         rm.client.send_bytes(method, vec![]).await;
         rm.client.send_bytes(method, vec![0xa0, 0x1f, 7, 0xaa, 0x1f, 1, b'x']).await;
         rm.ask(Ask::default()).await;

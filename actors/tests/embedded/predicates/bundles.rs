@@ -550,7 +550,7 @@ fn a_member_changed_in_flight_is_asked_about_again() {
         assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((7, 0), (2, 1)));
     });
     in_the_air(|world| async move {
-        // Larger than any node: it waits, and with it all.
+        // The member is larger than any node: the whole gang waits.
         world.request("gang", "m1", 5, "").await;
         assert_eq!(world.received().await, ["1 withdrawn", "2 withdrawn"]);
         assert_eq!(world.used_and_pending().await, (0, 9));
