@@ -8,7 +8,7 @@ use crate::harness::Service;
 /// Largest picture in bytes, small enough for a page of text.
 const MOST_BYTES: u64 = 200 << 10;
 
-/// `MONOCEROS_PICTURE=1` takes a new one. Otherwise the test checks that there is one.
+/// `MONOCEROS_PICTURE=1` takes a new picture. Otherwise the test checks that there is one.
 #[tokio::test]
 async fn the_readme_has_a_picture_of_the_page() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/page.png");

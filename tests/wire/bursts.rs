@@ -192,7 +192,7 @@ async fn bursts_wait_for_a_client_that_does_not_read() {
     timeout(PATIENCE, read).await.expect("everything is answered");
 }
 
-/// A connection on which a burst was sent, and another one that is served meanwhile.
+/// A burst is sent on one connection, while another connection is served.
 #[tokio::test]
 async fn other_rm_is_served_during_a_burst() {
     let service = Service::start();

@@ -231,7 +231,7 @@ fn a_reloaded_queue_may_lose_or_preempt() {
     }
 }
 
-/// The guarantee of a queue above, and the partition's switch.
+/// The guarantee of a queue above the preemptor's, and the partition's switch of preemption.
 #[test]
 fn a_parent_guarantee_or_the_switch_allows_a_search() {
     let leaves = expect![[r#"

@@ -90,7 +90,7 @@ fn lowering_a_maximum_twice_keeps_the_delay() {
     );
 }
 
-/// Lowering it again starts a new one.
+/// Lowering the maximum again starts a new delay.
 #[test]
 fn raising_a_maximum_in_time_cancels_the_delay() {
     check(

@@ -102,7 +102,7 @@ fn earlier_releases_are_not_repeated() {
     );
 }
 
-/// The time before it runs does not count.
+/// The time before the application runs does not count.
 #[test]
 fn the_run_time_starts_when_it_runs() {
     check(
@@ -129,7 +129,7 @@ fn the_run_time_starts_when_it_runs() {
     );
 }
 
-/// The time does not restart when it runs again, and completing is not interrupted.
+/// The time does not restart when the application runs again, and completing is not interrupted.
 #[test]
 fn the_run_time_does_not_restart() {
     check(

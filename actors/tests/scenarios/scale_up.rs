@@ -386,7 +386,7 @@ fn a_request_for_one_node_is_not_signalled() {
     });
 }
 
-/// A part of its nodes would let none of its members run.
+/// With only a part of the nodes that the gang needs, none of its members would run.
 #[test]
 fn a_declared_gang_is_signalled_as_a_whole() {
     in_virtual_time(async {

@@ -518,7 +518,7 @@ fn without_nodes_nothing_is_decided() {
     );
 }
 
-/// The second would exceed the limit of the parent, which the leaf alone does not know.
+/// The second start would exceed the limit of the parent, which the leaf alone does not know.
 #[test]
 fn of_two_possible_starts_one_happens() {
     check(

@@ -63,7 +63,7 @@ fn totals_include_reports_and_releases_of_a_message() {
     );
 }
 
-/// An ask in the middle of a message, and another after it.
+/// One ask is in the middle of a message, and another one follows the message.
 #[test]
 fn merged_updates_count_for_the_next_ask() {
     check(

@@ -98,7 +98,7 @@ async fn allocation_repeats_task_group_and_preemption_policy() {
     }
 }
 
-/// Others get the room of a failed start before it is tried again.
+/// Other asks get the capacity of a failed start before the failed one is tried again.
 #[tokio::test]
 async fn failed_start_is_retried_later() {
     for revision in ["m", "n", "t"] {
