@@ -15,6 +15,9 @@ use crate::logging::clean;
 /// Most rows of a list, which is in memory before it is printed.
 const MOST_ROWS: usize = 1_000_000;
 
+/// Most resource managers that an error names.
+const MANAGERS_SHOWN: usize = 10;
+
 /// A connection, with the selected resource manager and partition.
 pub(super) struct Cluster {
     pub(super) admin: AdminServiceClient<AdminChannel>,
@@ -228,13 +231,32 @@ impl Cluster {
         match ids.len() {
             0 => anyhow::bail!("no resource manager is registered"),
             1 => Ok(ids.remove(0)),
-            n => {
-                ids.truncate(10);
-                let ids = ids.join("`, `");
-                anyhow::bail!("{n} resource managers are registered: say which with --rm (`{ids}`)")
-            }
+            _ => Err(several(&ids)),
         }
     }
+
+    /// Names the resource managers in the error of a call that should have named one. Returns any
+    /// other error, and one whose caller may not read the list, as it is.
+    pub(super) async fn name_managers(&mut self, error: anyhow::Error) -> anyhow::Error {
+        let is_missing = |status: &Status| is_refused(status, "RM_ID_MISSING");
+        if !error.downcast_ref().is_some_and(is_missing) {
+            return error;
+        }
+        match self.sessions().await {
+            Ok(sessions) if sessions.len() > 1 => {
+                several(&sessions.into_iter().map(|it| it.rm_id).collect::<Vec<_>>())
+            }
+            Ok(_) | Err(_) => error,
+        }
+    }
+}
+
+/// The error of a command that needs one resource manager where there are several.
+fn several(ids: &[String]) -> anyhow::Error {
+    let shown: Vec<_> = ids.iter().take(MANAGERS_SHOWN).map(|id| clean(id)).collect();
+    let more = if ids.len() > shown.len() { ", …" } else { "" };
+    let (n, shown) = (ids.len(), shown.join(", "));
+    anyhow::anyhow!("{n} resource managers are registered: {shown}{more}; choose one with --rm")
 }
 
 fn is_refused(status: &Status, why: &str) -> bool {

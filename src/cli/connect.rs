@@ -1,5 +1,6 @@
 //! The connection of a command to the admin and metrics services of a running scheduler.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -168,13 +169,34 @@ pub(super) type AdminChannel = InterceptedService<Channel, Bearer>;
 pub(super) async fn connect(args: &ConnectArgs) -> anyhow::Result<AdminChannel> {
     let (address, said_by) = args.address();
     let endpoint = endpoint(args, &address, said_by)?;
+    if endpoint.uri().port().is_none() {
+        anyhow::bail!("`{}` ({said_by}) is not HOST:PORT", clean(&address));
+    }
     let token = authorization(args)?;
     let channel = endpoint.connect().await;
-    let channel = channel.map_err(|error| {
-        let error = anyhow::Error::new(error);
-        anyhow::anyhow!("cannot connect to {address} ({said_by}): {error:#}\n{TLS_HINT}")
-    })?;
+    let channel = channel.map_err(|error| unreachable(&address, said_by, &error.into()))?;
     Ok(InterceptedService::new(channel, Bearer(token)))
+}
+
+/// Describes a failed connection: what was tried, and what to do.
+fn unreachable(address: &str, said_by: &str, error: &anyhow::Error) -> anyhow::Error {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    match io.map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => anyhow::anyhow!(
+            "nothing listens on {address} ({said_by}): start the scheduler, or say where it is with \
+             --grpc HOST:PORT or {GRPC_VARIABLE}"
+        ),
+        // The handshake failed: rustls reports it as data that it cannot read.
+        Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
+            anyhow::anyhow!("cannot connect to {address} ({said_by}): {error:#}\n{TLS_HINT}")
+        }
+        _ => anyhow::anyhow!("cannot connect to {address} ({said_by}): {}", root_cause(error)),
+    }
+}
+
+/// Returns the last message of a chain of causes: those before it say that a connection failed.
+fn root_cause(error: &anyhow::Error) -> String {
+    clean(&error.root_cause().to_string()).into_owned()
 }
 
 /// Returns the endpoint of `address`, which `said_by` set.
@@ -186,7 +208,8 @@ pub(super) fn endpoint(
     args.check()?;
     let scheme = if args.ca.is_some() { "https" } else { "http" };
     let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
-        .with_context(|| format!("`{address}` ({said_by}) is not a HOST:PORT"))?
+        .ok()
+        .with_context(|| format!("`{}` ({said_by}) is not HOST:PORT", clean(address)))?
         .connect_timeout(PATIENCE);
     let Some(ca) = &args.ca else { return Ok(endpoint) };
     let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(ca)?));

@@ -239,30 +239,36 @@ pub fn run() -> ExitCode {
 fn ask(command: Command, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     connect::run(connect, async {
         let mut cluster = cluster::Cluster::connect(connect).await?;
-        match command {
-            Command::Get(args) => get::run(&mut cluster, args).await,
-            Command::Describe(args) => describe::run(&mut cluster, &args).await,
-            Command::Explain(args) => explain::run(&mut cluster, &args).await,
-            Command::Top(args) => top::run(&mut cluster, &args).await,
-            Command::Events(args) => events::run(&mut cluster, &args).await,
-            Command::Drain(args) => steer::drain(&mut cluster, &args).await,
-            Command::Cordon(args) => steer::cordon(&mut cluster, &args).await,
-            Command::Uncordon(args) => steer::uncordon(&mut cluster, &args).await,
-            Command::Config(command) => config::run(&mut cluster, &command).await,
-            Command::Dump(args) => dump::run(&mut cluster, &args).await,
-            Command::Resync => steer::resync(&mut cluster).await,
-            Command::Deregister(args) => steer::deregister(&mut cluster, args).await,
-            Command::Shutdown(args) => steer::shutdown(&mut cluster, args).await,
-            #[cfg(feature = "simulator")]
-            Command::Simulate(_) => unreachable!("it asks no scheduler"),
-            #[cfg(feature = "kubernetes")]
-            Command::Kubernetes(_) => unreachable!("it is a scheduler"),
-            Command::Serve(_)
-            | Command::Validate(_)
-            | Command::Completions(_)
-            | Command::Man(_) => unreachable!("these ask no scheduler"),
+        match answer(command, &mut cluster).await {
+            Err(error) => Err(cluster.name_managers(error).await),
+            done => done,
         }
     })
+}
+
+async fn answer(command: Command, cluster: &mut cluster::Cluster) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Get(args) => get::run(cluster, args).await,
+        Command::Describe(args) => describe::run(cluster, &args).await,
+        Command::Explain(args) => explain::run(cluster, &args).await,
+        Command::Top(args) => top::run(cluster, &args).await,
+        Command::Events(args) => events::run(cluster, &args).await,
+        Command::Drain(args) => steer::drain(cluster, &args).await,
+        Command::Cordon(args) => steer::cordon(cluster, &args).await,
+        Command::Uncordon(args) => steer::uncordon(cluster, &args).await,
+        Command::Config(command) => config::run(cluster, &command).await,
+        Command::Dump(args) => dump::run(cluster, &args).await,
+        Command::Resync => steer::resync(cluster).await,
+        Command::Deregister(args) => steer::deregister(cluster, args).await,
+        Command::Shutdown(args) => steer::shutdown(cluster, args).await,
+        #[cfg(feature = "simulator")]
+        Command::Simulate(_) => unreachable!("it asks no scheduler"),
+        #[cfg(feature = "kubernetes")]
+        Command::Kubernetes(_) => unreachable!("it is a scheduler"),
+        Command::Serve(_) | Command::Validate(_) | Command::Completions(_) | Command::Man(_) => {
+            unreachable!("these ask no scheduler")
+        }
+    }
 }
 
 /// Ends the process if a flag selects a scheduler for a command that uses none.

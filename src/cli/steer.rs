@@ -68,6 +68,9 @@ fn reason(given: Option<&str>) -> String {
 /// Closes nodes, and optionally waits until they are empty.
 pub(super) async fn drain(cluster: &mut Cluster, args: &DrainArgs) -> anyhow::Result<ExitCode> {
     let answer = switch(cluster, &args.of, true).await?;
+    if !any_known(&answer, &args.of) {
+        return Ok(say_unknown(&answer)?);
+    }
     let (changed, left) = (answer.changed, answer.remaining_allocations);
     output::write(&format!("{} closed, {} on them\n", nodes(changed), allocations(left.into())))?;
     if args.wait {
@@ -79,13 +82,17 @@ pub(super) async fn drain(cluster: &mut Cluster, args: &DrainArgs) -> anyhow::Re
 
 pub(super) async fn cordon(cluster: &mut Cluster, args: &NodesArgs) -> anyhow::Result<ExitCode> {
     let answer = switch(cluster, args, true).await?;
-    output::write(&format!("{} closed\n", nodes(answer.changed)))?;
+    if any_known(&answer, args) {
+        output::write(&format!("{} closed\n", nodes(answer.changed)))?;
+    }
     Ok(say_unknown(&answer)?)
 }
 
 pub(super) async fn uncordon(cluster: &mut Cluster, args: &NodesArgs) -> anyhow::Result<ExitCode> {
     let answer = switch(cluster, args, false).await?;
-    output::write(&format!("{} opened\n", nodes(answer.changed)))?;
+    if any_known(&answer, args) {
+        output::write(&format!("{} opened\n", nodes(answer.changed)))?;
+    }
     Ok(say_unknown(&answer)?)
 }
 
@@ -102,6 +109,11 @@ async fn switch(
         reason: reason(args.reason.as_deref()),
     };
     Ok(cluster.admin.drain_nodes(request).await?.into_inner())
+}
+
+/// Whether any of the named nodes exists. If none does, the error alone is printed.
+fn any_known(answer: &v1::DrainNodesResponse, args: &NodesArgs) -> bool {
+    args.nodes.iter().any(|node| !answer.unknown_node_ids.contains(node))
 }
 
 fn say_unknown(answer: &v1::DrainNodesResponse) -> io::Result<ExitCode> {

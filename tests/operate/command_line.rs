@@ -166,7 +166,7 @@ async fn the_manager_is_named_only_if_ambiguous() {
     let _other = crate::harness::Rm::register(&cluster.service, "rm-2").await;
     for command in ["resync", "deregister --yes"] {
         let printed = cluster.run(&format!("monoceros {command}"));
-        let text = "2 resource managers are registered: say which with --rm (`rm-1`, `rm-2`)";
+        let text = "2 resource managers are registered: rm-1, rm-2; choose one with --rm";
         assert_eq!(printed, format!("monoceros: {text}\n? 1\n"));
     }
     let printed = cluster.run("monoceros deregister --yes --rm rm-2");
@@ -270,9 +270,16 @@ fn a_failed_connection_names_address_and_source() {
     let folder = Folder::new();
     let variable = [("MONOCEROS_GRPC", "127.0.0.1:1".to_owned())];
     let printed = folder.run("monoceros get nodes", &variable);
-    assert!(printed.contains("cannot connect to 127.0.0.1:1 (MONOCEROS_GRPC)"), "{printed}");
+    assert!(
+        printed.contains("nothing listens on 127.0.0.1:1 (MONOCEROS_GRPC): start"),
+        "{printed}"
+    );
     let printed = folder.run("monoceros get nodes --grpc '127.0.0.1:2'", &variable);
-    assert!(printed.contains("cannot connect to 127.0.0.1:2 (--grpc)"), "{printed}");
+    assert!(printed.contains("nothing listens on 127.0.0.1:2 (--grpc): start"), "{printed}");
     let printed = folder.run("monoceros get nodes --grpc 'no where'", &[]);
-    assert!(printed.contains("`no where` (--grpc) is not a HOST:PORT"), "{printed}");
+    assert!(printed.contains("`no where` (--grpc) is not HOST:PORT"), "{printed}");
+    let printed = folder.run("monoceros get nodes --grpc garbage", &[]);
+    assert_eq!(printed, "monoceros: `garbage` (--grpc) is not HOST:PORT\n? 1\n");
+    let printed = folder.run("monoceros get nodes --grpc no-such-host.invalid:1", &[]);
+    assert!(!printed.contains("--ca"), "{printed}");
 }
