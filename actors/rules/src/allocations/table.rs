@@ -73,7 +73,8 @@ impl AllocationTable {
         found
     }
 
-    /// As [`Self::known`], to change it.
+    /// Looks up an allocation to change it that the caller knows to be in the table: see
+    /// [`Self::known`].
     #[inline]
     #[track_caller]
     pub fn known_mut(&mut self, id: AllocationId) -> Option<&mut Allocation> {

@@ -92,10 +92,9 @@ impl Application {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::applications::application::{GangStyle, NewApplication};
     use crate::nodes::NodeOrder;
     use crate::specs::ask::AskSpec;
-    use crate::specs::declaration::{Declaration, DeclaredGroup, Topology};
+    use crate::specs::declaration::{DeclaredGroup, Topology};
     use crate::values::resources::Resources;
 
     fn vcores(n: i64) -> Resources {
@@ -107,20 +106,7 @@ mod tests {
         let topology = Topology { required: Some("rack".to_owned()), ..Topology::default() };
         let worker = DeclaredGroup::new("w", 2, Some(vcores(1)));
         let worker = DeclaredGroup { topology: Some(topology), ..worker };
-        let declaration = Declaration::new(vec![worker]).unwrap();
-        let new = NewApplication {
-            id: Arc::from("app"),
-            queue: "root.a".to_owned(),
-            user: Arc::from("ann"),
-            groups: Vec::new(),
-            tags: None,
-            placeholder_ask: Resources::new(),
-            task_groups: Some(Box::new(Ok(declaration))),
-            execution_timeout_ms: None,
-            run_limit_ms: None,
-            gang_style: GangStyle::Soft,
-        };
-        Application::new(new, Arc::from("root.a"), 0)
+        Application::small(Some(worker))
     }
 
     fn put(book: &mut Application, key: &str) -> AskSlot {

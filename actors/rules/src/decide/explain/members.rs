@@ -94,9 +94,8 @@ pub fn constraint_of(ask: &Ask, nodes: &NodeIndex) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::applications::application::{GangStyle, NewApplication};
     use crate::nodes::NodeOrder;
-    use crate::specs::declaration::{Declaration, DeclaredGroup, Topology};
+    use crate::specs::declaration::{DeclaredGroup, Topology};
     use crate::values::ids::ApplicationSlot;
 
     #[test]
@@ -105,19 +104,7 @@ mod tests {
         let topology = Topology { required: Some("rack".to_owned()), ..Topology::default() };
         let workers = DeclaredGroup::new("w", 3, Some(vcores(1)));
         let workers = DeclaredGroup { topology: Some(topology), ..workers };
-        let new = NewApplication {
-            id: Arc::from("app"),
-            queue: "root.a".to_owned(),
-            user: Arc::from("ann"),
-            groups: Vec::new(),
-            tags: None,
-            placeholder_ask: Resources::new(),
-            task_groups: Some(Box::new(Ok(Declaration::new(vec![workers]).unwrap()))),
-            execution_timeout_ms: None,
-            run_limit_ms: None,
-            gang_style: GangStyle::Soft,
-        };
-        let mut book = Application::new(new, Arc::from("root.a"), 0);
+        let mut book = Application::small(Some(workers));
         book.ask_internally(ApplicationSlot::at(0), 0, || 1);
         let (_, bundled) = book.undecided_bundle().unwrap();
         let mut nodes = NodeIndex::new(NodeOrder::default());

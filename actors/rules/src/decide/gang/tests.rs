@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::applications::application::{Application, GangStyle, NewApplication};
+use crate::applications::application::Application;
 use crate::applications::native::Stage;
 use crate::asks::Bundled;
 use crate::books::Books;
@@ -12,7 +12,7 @@ use crate::decide::bundle::{Found, find};
 use crate::nodes::NodeOrder;
 use crate::pending::nominations::{Nomination, Preemptor};
 use crate::pending::unsettled::OpenBundle;
-use crate::specs::declaration::{Declaration, DeclaredGroup, Topology};
+use crate::specs::declaration::{DeclaredGroup, Topology};
 use crate::specs::hold_again::HoldAgain;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::ids::{ApplicationSlot, NodeSlot};
@@ -43,19 +43,7 @@ impl World {
             let id = Arc::from(format!("n{at}"));
             books.nodes.insert(id, vcores(9), vcores(*free), true).unwrap();
         }
-        let new = NewApplication {
-            id: Arc::from("app"),
-            queue: "root.a".to_owned(),
-            user: Arc::from("ann"),
-            groups: Vec::new(),
-            tags: None,
-            placeholder_ask: Resources::new(),
-            task_groups: Some(Box::new(Ok(Declaration::new(vec![group]).unwrap()))),
-            execution_timeout_ms: None,
-            run_limit_ms: None,
-            gang_style: GangStyle::Soft,
-        };
-        let book = Application::new(new, Arc::from("root.a"), 0);
+        let book = Application::small(Some(group));
         let mut world = Self { book, books, headroom: Limits::unlimited(), asks_later: false };
         world.ask_internally();
         world

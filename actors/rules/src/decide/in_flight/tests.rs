@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::allocations::{Allocation, Pairing};
-use crate::applications::application::{GangStyle, NewApplication};
 use crate::nodes::{NodeOrder, Taken};
-use crate::specs::declaration::{Declaration, DeclaredGroup};
+use crate::specs::declaration::DeclaredGroup;
 use crate::values::epoch::Growth;
 
 fn own() -> ApplicationSlot {
@@ -31,19 +30,7 @@ impl World {
         let mut books = Books::new(NodeOrder::default());
         let node = books.nodes.insert(Arc::from("n0"), vcores(9), vcores(n_members), true).unwrap();
         let workers = DeclaredGroup::new("w", n_members, Some(vcores(1)));
-        let new = NewApplication {
-            id: Arc::from("app"),
-            queue: "root.a".to_owned(),
-            user: Arc::from("ann"),
-            groups: Vec::new(),
-            tags: None,
-            placeholder_ask: Resources::new(),
-            task_groups: Some(Box::new(Ok(Declaration::new(vec![workers]).unwrap()))),
-            execution_timeout_ms: None,
-            run_limit_ms: None,
-            gang_style: GangStyle::Soft,
-        };
-        let mut book = Application::new(new, Arc::from("root.a"), 0);
+        let mut book = Application::small(Some(workers));
         book.ask_internally(own(), 0, || books.arrival());
         let (_, bundled) = book.undecided_bundle().unwrap();
         let (ask, count) = bundled[0][0];

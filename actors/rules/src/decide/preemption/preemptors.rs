@@ -219,7 +219,6 @@ impl<'a> Preemptors<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::applications::application::NewApplication;
     use crate::decide::preemption::Later;
     use crate::nodes::NodeOrder;
     use crate::specs::ask::Preemption;
@@ -231,7 +230,7 @@ mod tests {
     }
 
     fn book(group: Option<DeclaredGroup>) -> Application {
-        Application::new(NewApplication::small(group), Arc::from("root.a"), 0)
+        Application::small(group)
     }
 
     fn with<T>(book: &Application, look: impl FnOnce(Preemptors<'_>) -> T) -> T {
