@@ -211,7 +211,7 @@ func TestEachEndHasItsVerdict(t *testing.T) {
 		{codes.Aborted, "STREAM_DISPLACED", stop},
 		{codes.OutOfRange, "MESSAGE_UNREADABLE", stop},
 		{codes.DataLoss, "MESSAGE_UNREADABLE", anew},
-		{codes.OK, "DEREGISTERED", stop},
+		{codes.Aborted, "DEREGISTERED", stop},
 		{codes.InvalidArgument, "CONFIG_INVALID", stop},
 		{codes.PermissionDenied, "RM_DENIED", stop},
 	} {

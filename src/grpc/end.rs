@@ -98,8 +98,9 @@ pub enum StreamEnd {
     /// The stream did not name its resource manager in time.
     #[error("the stream did not name its resource manager within {0:?}")]
     BindTimeout(Duration),
-    /// The session was ended on purpose.
-    #[error("the resource manager has been deregistered")]
+    /// The session was ended on purpose. An error, because the loop of a stock client takes OK for
+    /// the end of a stream that may be opened again.
+    #[error("the resource manager has been deregistered: to register again would undo that")]
     Deregistered,
     /// The service is shutting down.
     #[error("the scheduler is shutting down")]
@@ -219,7 +220,7 @@ impl StreamEnd {
             Self::Displaced { .. } => (Code::Aborted, "STREAM_DISPLACED"),
             Self::DialectMixed { .. } => (Code::FailedPrecondition, "DIALECT_MIXED"),
             Self::BindTimeout(_) => (Code::DeadlineExceeded, "BIND_TIMEOUT"),
-            Self::Deregistered => (Code::Ok, "DEREGISTERED"),
+            Self::Deregistered => (Code::Aborted, "DEREGISTERED"),
             Self::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
             Self::Unreadable { code: Code::ResourceExhausted, .. } => {
                 (Code::ResourceExhausted, "LIMIT_BYTES")
@@ -367,6 +368,15 @@ mod tests {
         assert_eq!(details.retry_info().unwrap().retry_delay, Some(SOON));
         assert_eq!(details.error_info().unwrap().metadata["session"], "7");
         assert!(Status::from(&StreamEnd::RmIdMissing).get_details_retry_info().is_none());
+    }
+
+    #[test]
+    fn deregistration_is_an_error_without_a_retry() {
+        let status = StreamEnd::Deregistered.status(Some(("rm-1", 7)));
+        assert_eq!(status.code(), Code::Aborted);
+        assert_eq!(status.metadata().get(REASON_TRAILER).unwrap(), "DEREGISTERED");
+        assert!(status.message().contains("register again would undo that"));
+        assert!(status.get_details_retry_info().is_none());
     }
 
     #[test]

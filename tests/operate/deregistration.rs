@@ -39,7 +39,10 @@ async fn a_deregistered_manager_is_removed_and_notified() {
     let counts = (gone.released_allocations, gone.removed_nodes, gone.removed_applications);
     assert_eq!(counts, (1, 2, 1));
     rm.until("streams ended", |seen| seen.ends.len() == 3).await;
-    rm.read(|seen| assert!(seen.ends.values().all(Option::is_none), "{:?}", seen.ends));
+    for stream in ["node", "application", "allocation"] {
+        let end = rm.read(|seen| seen.end(stream));
+        assert_eq!(end, Some((Code::Aborted, "DEREGISTERED".to_owned())), "{stream}");
+    }
     rm.read(|seen| assert!(seen.released.is_empty(), "not another word"));
     assert!(sessions(&mut admin).await.is_empty());
 

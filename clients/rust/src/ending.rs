@@ -63,6 +63,10 @@ mod tests {
         assert_eq!(next(&Status::unavailable("no route")), Next::Resume);
         assert_eq!(next(&Status::unknown("connection reset")), Next::Resume);
         assert!(!is_lost(&Status::unknown("connection reset")));
+        let mut status = Status::aborted("deregistered");
+        status.metadata_mut().insert("x-si-reason", "DEREGISTERED".parse().unwrap());
+        assert_eq!(next(&status), Next::GiveUp);
+        assert!(!is_lost(&status));
         let mut status = Status::aborted("a request is missing");
         status.metadata_mut().insert("x-si-reason", "SEQUENCE_GAP".parse().unwrap());
         assert_eq!(next(&status), Next::Resume);

@@ -15,8 +15,8 @@ use super::Registry;
 
 impl Registry {
     /// Stops the current session of `rm_id`; if `number` is given, only the session with this
-    /// number. Its allocations are released, and its streams end OK. Later clients learn the cause
-    /// `by`. Returns the session, if there was one, and the counts of removed objects.
+    /// number. Its allocations are released, and its streams end with `ABORTED`. Later clients
+    /// learn the cause `by`. Returns the session, if there was one, and the counts of removed objects.
     pub async fn stop(
         &self,
         rm_id: &str,

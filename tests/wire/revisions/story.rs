@@ -4,6 +4,7 @@
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
+use tonic::Code;
 use tonic::transport::Endpoint;
 
 use super::client::{
@@ -32,7 +33,7 @@ async fn states(rm: &Client, method: &'static str, list: &str, until: &str) -> V
     .await
 }
 
-/// The end of every story: other queues, then deregistration, which ends the streams OK.
+/// The end of every story: other queues, then deregistration, which ends the streams with an error.
 async fn ends(service: &Service, rm: &Client, methods: &[&'static str]) {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
@@ -52,7 +53,8 @@ async fn ends(service: &Service, rm: &Client, methods: &[&'static str]) {
     };
     admin.deregister_resource_manager(leave).await.unwrap();
     for method in methods {
-        assert!(rm.end(method).await.is_none(), "{method} ends well");
+        let end = rm.end(method).await.map(|status| status.code());
+        assert_eq!(end, Some(Code::Aborted), "{method}");
     }
     let sessions = admin.list_sessions(v1::ListSessionsRequest {}).await.unwrap().into_inner();
     assert_eq!(sessions.sessions, []);
