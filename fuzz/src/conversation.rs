@@ -247,7 +247,8 @@ impl Play {
             0 => self.talk.node_removed(node),
             1 => self.talk.reported_with(node, "application", KEYS[draw.below(KEYS.len())]),
             2 => {
-                let accepted = vec![si::AcceptedNode { node_id: node.to_owned() }];
+                let accepted =
+                    vec![si::AcceptedNode { node_id: node.to_owned(), ..Default::default() }];
                 self.talk.nodes(&si::NodeResponse { accepted, ..Default::default() });
             }
             _ => {

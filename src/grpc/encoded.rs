@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn encoded_bytes_and_numbers_form_one_message() {
-        let accepted = |id: &str| si::AcceptedNode { node_id: id.to_owned() };
+        let accepted = |id: &str| si::AcceptedNode { node_id: id.to_owned(), ..Default::default() };
         let response = si::NodeResponse { accepted: vec![accepted("n1")], ..Default::default() };
         let mut reply = NodeReply::of(response.encode_to_vec().into());
         reply.set_seq(7);

@@ -20,6 +20,8 @@ use super::{PATIENCE, Service};
 #[derive(Debug, Default)]
 pub struct Seen {
     pub accepted_nodes: Vec<String>,
+    /// Warnings in the answers to accepted nodes, with the node of each.
+    pub node_warnings: Vec<(String, String)>,
     pub rejected_nodes: Vec<(String, String)>,
     pub accepted_applications: Vec<String>,
     pub rejected_applications: Vec<(String, String)>,
@@ -88,6 +90,8 @@ impl Rm {
         follow("node", replies, &seen, &news, |seen: &mut Seen, reply: si::NodeResponse| {
             let size = reply.accepted.len() + reply.rejected.len();
             seen.message_sizes.push(size);
+            let warned = reply.accepted.iter().filter(|node| !node.warning.is_empty());
+            seen.node_warnings.extend(warned.map(|it| (it.node_id.clone(), it.warning.clone())));
             seen.accepted_nodes.extend(reply.accepted.into_iter().map(|node| node.node_id));
             let rejected = reply.rejected.into_iter().map(|node| (node.node_id, node.reason));
             seen.rejected_nodes.extend(rejected);

@@ -35,11 +35,29 @@ async fn invalid_nodes_do_not_affect_valid_ones() {
     rm.expect_rejection("elsewhere", "R_PARTITION_UNKNOWN").await;
     rm.expect_rejection("idle", "R_NODE_ACTION").await;
     rm.expect_rejection("odd", "R_NODE_ACTION").await;
+    let missing = rm.read(|seen| seen.reason("idle").unwrap().to_owned());
+    assert!(missing.contains("set `action`, to CREATE or CREATE_DRAIN"), "{missing}");
     rm.expect_rejection("hosting", "R_APP_UNKNOWN").await;
     // A rejected node leaves nothing behind: its name is free.
     rm.send_nodes(vec![node("hosting", 1_000, 1)]).await;
     rm.until("taken", |seen| seen.accepted_nodes.iter().any(|id| id == "hosting")).await;
     assert_eq!(rm.read(|seen| seen.accepted_nodes.len()), 3);
+}
+
+#[tokio::test]
+async fn a_node_in_cpu_is_accepted_with_a_warning() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    let in_cpu = si::NodeInfo::new("odd", [("cpu", 4), ("memory", 1 << 30)]);
+    let both = si::NodeInfo::new("both", [("cpu", 4), ("vcore", 4_000)]);
+    rm.send_nodes(vec![in_cpu, both]).await;
+    rm.until("both nodes", |seen| seen.accepted_nodes.len() == 2).await;
+    let warnings = rm.read(|seen| seen.node_warnings.clone());
+    let [(node, warning)] = &warnings[..] else { panic!("{warnings:?}") };
+    assert_eq!(node, "odd");
+    assert!(warning.contains("`vcore`, in thousandths of a core"), "{warning}");
+    service.until_logged("probable mistake in the units of a node", 1).await;
+    assert!(service.log().contains("node=odd"), "{}", service.log());
 }
 
 #[tokio::test]

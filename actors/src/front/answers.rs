@@ -138,9 +138,10 @@ impl Batch {
                 self.turn_to(BatchKind::Application, 1, to);
                 self.application.updated.push(updated(&entered));
             }
-            Notice::NodeAccepted(id) => {
+            Notice::NodeAccepted { id, warning } => {
                 self.turn_to(BatchKind::Node, 0, to);
-                self.node.accepted.push(si::AcceptedNode { node_id: id.to_string() });
+                let warning = warning.map(|warning| warning.to_string()).unwrap_or_default();
+                self.node.accepted.push(si::AcceptedNode { node_id: id.to_string(), warning });
             }
             Notice::NodeRejected { id, reason } => {
                 self.turn_to(BatchKind::Node, 0, to);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::nodes::attributes::READY;
+use monoceros_rules::nodes::units::UnitWarning;
 use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::quotas::Quota;
 use monoceros_rules::specs::rejection::{Ignored, Overflow, Rejection};
@@ -70,7 +71,11 @@ impl Partition {
         baton.books.nodes.set_attributes(slot, &node.attributes);
         baton.directory.nodes.insert_at(slot, BatonAddress::start(node));
         baton.wake_named(slot, &id);
-        baton.effects.notify(Notice::NodeAccepted(Arc::clone(&id)));
+        let warning = UnitWarning::about(baton.books.nodes.total(slot));
+        if let Some(warning) = &warning {
+            tracing::warn!(node = %id, %warning, "probable mistake in the units of a node");
+        }
+        baton.effects.notify(Notice::NodeAccepted { id: Arc::clone(&id), warning });
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {
             let slot = baton.directory.application_slot(&application);

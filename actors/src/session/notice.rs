@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::audit::Decision;
+use monoceros_rules::nodes::units::UnitWarning;
 use monoceros_rules::specs::ask::{Form, TaskGroup};
 use monoceros_rules::specs::rejection::{Ignored, Rejection};
 
@@ -42,7 +43,11 @@ pub(crate) enum Notice {
         application: Arc<str>,
         reason: Box<Rejection>,
     },
-    NodeAccepted(Arc<str>),
+    NodeAccepted {
+        id: Arc<str>,
+        /// A probable mistake in its capacity.
+        warning: Option<UnitWarning>,
+    },
     NodeRejected {
         id: Arc<str>,
         reason: Box<Rejection>,

@@ -349,7 +349,8 @@ mod tests {
         for (resume, n_behind) in [(None, 2), (Some(0), 2), (Some(1), 1)] {
             let mut sent = Sent::new(GRACE);
             sent.resume(resume.map(|_| 0), now);
-            let accepted = vec![si::AcceptedNode { node_id: "n".repeat(100) }; 240];
+            let accepted =
+                vec![si::AcceptedNode { node_id: "n".repeat(100), ..Default::default() }; 240];
             let reply = si::NodeResponse { accepted, ..Default::default() };
             let bytes = prost::Message::encoded_len(&reply);
             for _ in 0..2 {

@@ -35,7 +35,10 @@ fn bind<R: Reply>(outbox: &Outbox<R>, stream: &Arc<StreamHandle>) {
 }
 
 fn accepted(ids: &[&str]) -> si::NodeResponse {
-    let accepted = ids.iter().map(|id| si::AcceptedNode { node_id: (*id).to_owned() }).collect();
+    let accepted = ids
+        .iter()
+        .map(|id| si::AcceptedNode { node_id: (*id).to_owned(), ..Default::default() })
+        .collect();
     si::NodeResponse { accepted, ..si::NodeResponse::default() }
 }
 

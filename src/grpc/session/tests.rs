@@ -7,7 +7,10 @@ use crate::grpc::end::{Cause, StreamEnd};
 use crate::grpc::stream_handle::StreamHandle;
 
 fn accepted(ids: &[&str]) -> si::NodeResponse {
-    let accepted = ids.iter().map(|id| si::AcceptedNode { node_id: (*id).to_owned() }).collect();
+    let accepted = ids
+        .iter()
+        .map(|id| si::AcceptedNode { node_id: (*id).to_owned(), ..Default::default() })
+        .collect();
     si::NodeResponse { accepted, ..si::NodeResponse::default() }
 }
 

@@ -77,6 +77,7 @@ mod share;
 mod tentative;
 #[cfg(test)]
 mod tests;
+pub mod units;
 pub mod utilization;
 
 pub use affinity::{Terms, Wish};

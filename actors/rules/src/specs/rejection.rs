@@ -241,7 +241,10 @@ pub enum Rejection {
         partition: Arc<str>,
     },
     /// An action on a node that is not defined.
-    #[error("node `{id}`: unknown action {action} [R_NODE_ACTION]")]
+    #[error(
+        "node `{id}`: unknown action {action}: set `action`, to CREATE or CREATE_DRAIN for a new \
+         node [R_NODE_ACTION]"
+    )]
     NodeAction {
         /// The id of the node.
         id: Arc<str>,
@@ -395,6 +398,8 @@ mod tests {
     #[test]
     fn the_code_of_a_reason_is_the_first_word_of_its_bracket() {
         let id: Arc<str> = Arc::from("a[b]");
+        let action = Rejection::NodeAction { id: Arc::clone(&id), action: 0 }.to_string();
+        assert!(action.contains("set `action`, to CREATE or CREATE_DRAIN"), "{action}");
         let unknown = Rejection::ApplicationUnknown(Arc::clone(&id)).to_string();
         assert_eq!(code_of(&unknown), "R_APP_UNKNOWN");
         let placement = Rejection::Placement { id, why: "no".to_owned(), cause: "E_X".into() };
