@@ -88,6 +88,67 @@ fn the_manual_explains_each_admin_call_and_refusal() {
     }
 }
 
+/// Returns the crates that a program uses: the first names of the paths of its `use` lines.
+fn crates_of(program: &str) -> BTreeSet<String> {
+    let roots = program.lines().filter_map(|line| line.strip_prefix("use "));
+    let roots = roots.map(|path| path.split("::").next().unwrap().replace('_', "-"));
+    let attributes = program.lines().filter_map(|line| line.strip_prefix("#["));
+    let of_attributes = attributes.filter_map(|line| Some(line.split_once("::")?.0.to_owned()));
+    roots.chain(of_attributes).filter(|name| name != "std").collect()
+}
+
+#[test]
+fn each_program_in_rust_names_its_dependencies() {
+    let manifest = include_str!("../../Cargo.toml");
+    let pages = [
+        ("docs/embedding.md", include_str!("../../docs/embedding.md")),
+        ("docs/grpc.md", GRPC),
+        ("docs/shims.md", include_str!("../../docs/shims.md")),
+        ("clients/rust/README.md", include_str!("../../clients/rust/README.md")),
+    ];
+    let mut n_programs = 0;
+    for (page, text) in pages {
+        let blocks = blocks(text);
+        let is_dependencies = |block: &&(&str, &str)| block.1.starts_with("[dependencies]\n");
+        let (_, named) = blocks.iter().find(is_dependencies).expect(page);
+        for (name, line) in named.lines().filter_map(|line| Some((line.split_once(" = ")?.0, line)))
+        {
+            // A path below the checkout, or the version that is built here.
+            if let Some((_, path)) = line.split_once("path = \"monoceros") {
+                let folder = path.split('"').next().unwrap().trim_start_matches('/');
+                let theirs = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join("Cargo.toml");
+                let theirs = fs::read_to_string(theirs).expect(line);
+                assert!(theirs.contains(&format!("name = \"{name}\"")), "{page}: {line}");
+            } else {
+                let version = line.split('"').nth(1).expect(line);
+                let ours = manifest.lines().find(|ours| ours.starts_with(&format!("{name} = ")));
+                let ours = ours.expect(line).split('"').nth(1).unwrap();
+                assert!(ours.starts_with(&format!("{version}.")), "{page}: {line}");
+            }
+        }
+        for (_, program) in blocks.iter().filter(|(language, _)| language.starts_with("rust")) {
+            n_programs += 1;
+            for used in crates_of(program) {
+                assert!(named.contains(&format!("\n{used} = ")), "{page} names no `{used}`");
+            }
+        }
+    }
+    assert!(n_programs >= 3, "{n_programs}");
+}
+
+#[test]
+fn every_page_with_a_program_in_rust_is_tested() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = fs::read_dir(folder.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let with_programs =
+        pages.filter(|path| path.extension().is_some_and(|it| it == "md")).filter(|path| {
+            blocks(&fs::read_to_string(path).unwrap()).iter().any(|it| it.0.starts_with("rust"))
+        });
+    let names: BTreeSet<_> =
+        with_programs.map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["embedding.md", "grpc.md", "shims.md"].map(Into::into).into());
+}
+
 /// Returns the codes in `text` after `before`, which ends in their first letters.
 fn codes(text: &str, before: &str) -> BTreeSet<String> {
     let is_code = |c: char| c.is_ascii_uppercase() || c == '_';

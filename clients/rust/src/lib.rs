@@ -9,7 +9,6 @@
 //! ```no_run
 //! # use monoceros_client::{Client, Event, Options, Report, si};
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let endpoint = "http://127.0.0.1:50051".parse::<tonic::transport::Uri>()?.into();
 //! let node = si::NodeInfo::new("n1", si::Resource::default().cores(8).gibibytes(32));
 //! // The full state, for a scheduler that has none.
 //! let state = move || Report {
@@ -17,7 +16,7 @@
 //!     applications: vec![si::AddApplicationRequest::new("job", "ada").in_queue("root.default")],
 //!     allocations: vec![si::Allocation::ask("job", "task-1", [("vcore", 1_000)])],
 //! };
-//! let (client, mut events) = Client::start(Options::new(endpoint, "my-rm"), state);
+//! let (client, mut events) = Client::start(Options::at("http://127.0.0.1:50051", "my-rm")?, state);
 //! while let Some(event) = events.next().await {
 //!     if let Event::Allocations(decided) = event {
 //!         for placed in decided.new {

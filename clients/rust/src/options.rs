@@ -66,6 +66,15 @@ impl Options {
         }
     }
 
+    /// Registers as `rm_id` with the scheduler at an address such as `http://127.0.0.1:50051`. Fails
+    /// if the address is no URI.
+    pub fn at(
+        address: impl Into<String>,
+        rm_id: impl Into<String>,
+    ) -> Result<Self, tonic::transport::Error> {
+        Ok(Self::new(Endpoint::from_shared(address.into())?, rm_id))
+    }
+
     /// Sets the queue configuration.
     #[must_use]
     pub fn queues(mut self, config: impl Into<String>) -> Self {
