@@ -1,6 +1,9 @@
 //! Endpoints of applications: lists, single ones, and explanations of pending requests.
 
+use std::collections::BTreeMap;
+
 use axum::http::request::Parts;
+use monoceros_actors::snapshot::ApplicationSnapshot;
 use monoceros_actors::{
     ApplicationFilter, ApplicationList, ApplicationState, ExplainError, Page, names,
 };
@@ -126,7 +129,8 @@ pub(super) async fn one_of_queue<S: Reads>(
     lists::document(edge, request, &subject, read).await
 }
 
-/// Answers with a live application.
+/// Answers with a live application, or with one whose last run ended by its removal. The reference
+/// knows no removed applications, and only lists other ended ones.
 pub(super) async fn one<S: Reads>(
     edge: &RestEdge<S>,
     request: &Parts,
@@ -138,10 +142,26 @@ pub(super) async fn one<S: Reads>(
     let subject = Subject::which(Kind::Application, &partition, &[&application]);
     let read = || async move {
         let steps = source.steps(&of).await?;
-        let found = source.application(&of, &application).await?;
+        let found = match source.application(&of, &application).await? {
+            Some(found) => Some(found),
+            None => removed(&source, &of, application).await?,
+        };
         Ok((found.ok_or(Failure::ApplicationNotFound)?, steps))
     };
     lists::document(edge, request, &subject, read).await
+}
+
+/// Returns the last ended run of an application, if that was removed.
+async fn removed<S: Reads>(
+    source: &S,
+    partition: &str,
+    application: String,
+) -> Result<Option<ApplicationSnapshot>, Failure> {
+    let filter = ApplicationFilter { ids: [application].into(), ..ApplicationFilter::default() };
+    let page = Page { limit: Some(1), newest_first: true, ..Page::default() };
+    let list = ApplicationList::Ended(filter);
+    let last = source.applications(partition, list, page).await?.rows.pop();
+    Ok(last.filter(|last| last.application_state == ApplicationState::Removed.text()))
 }
 
 /// Answers with explanations of an application's pending asks.
@@ -171,10 +191,11 @@ pub(super) async fn explanation<S: Reads>(
 }
 
 /// Parses the requested list. It may be filtered by queue (with its subtree), by user, and by a
-/// part of the id. A list of live applications may also be filtered by state.
+/// part of the id, and by tags. A list of live applications may also be filtered by state.
 fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationList, Failure> {
     let list = match state.to_ascii_lowercase().as_str() {
         "completed" => ApplicationList::Completed,
+        "ended" => ApplicationList::Ended,
         "rejected" => ApplicationList::Rejected,
         "active" => ApplicationList::Live,
         _ => return Err(Failure::ApplicationState),
@@ -182,9 +203,24 @@ fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationLi
     let queue = value(query, "queue").map(path_of).transpose()?;
     let users = value(query, "user").into_iter().collect();
     let id_part = value(query, "search").map(|part| part.to_lowercase());
+    let tags = labels(query)?;
     let is_live = state.eq_ignore_ascii_case("active");
     let of_status = if is_live { of_status(query)? } else { ApplicationFilter::default() };
-    Ok(list(ApplicationFilter { queue, below: true, users, id_part, ..of_status }))
+    Ok(list(ApplicationFilter { queue, below: true, users, id_part, tags, ..of_status }))
+}
+
+/// Parses the filter by tags: `NAME=VALUE`, or `NAME` for any value, several of them with commas.
+fn labels(query: Option<&str>) -> Result<BTreeMap<String, Option<String>>, Failure> {
+    let text = value(query, "label").unwrap_or_default();
+    let terms = text.split(',').filter(|term| !term.is_empty()).map(|term| {
+        let (name, value) =
+            term.split_once('=').map_or((term, None), |(name, it)| (name, Some(it)));
+        if name.is_empty() {
+            return Err(Failure::Label(names::shown(term)));
+        }
+        Ok((name.to_owned(), value.map(str::to_owned)))
+    });
+    terms.collect()
 }
 
 /// Parses the filter of a queue's applications. Only live ones are listed by queue.

@@ -26,6 +26,8 @@ pub(super) enum Failure {
     NotExplained(ExplainError),
     #[error("offset `{0}` is no number")]
     Offset(String),
+    #[error("label `{0}` has no name: write NAME=VALUE, or NAME for any value")]
+    Label(String),
     #[error("order `{0}` is neither oldest nor newest")]
     Order(String),
     #[error("limit `{0}` is no number of rows (1 or more)")]
@@ -110,6 +112,7 @@ impl Failure {
             | Self::EventNumber { .. }
             | Self::Offset(_)
             | Self::Order(_)
+            | Self::Label(_)
             | Self::Limit(_)
             | Self::After(_)
             | Self::ActiveStatus

@@ -4,11 +4,12 @@
 //! them. Each row shows one moment, rows have a fixed order, and an object that exists all the time is
 //! listed exactly once, in a whole list as well as in its pages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::applications::application_state::ApplicationState;
 pub use monoceros_rules::decisions::DecisionKind;
 use monoceros_rules::decisions::Kept;
+use monoceros_rules::specs::tags::Tags;
 
 /// The part of a list to be returned. The default is the whole list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,9 @@ pub enum ApplicationList {
     /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). An id may be listed more
     /// than once, so [`Page::after`] is a number here.
     Completed(ApplicationFilter),
+    /// Those of [`Self::Completed`] and applications that their RM removed, by their ends. Numbered,
+    /// too.
+    Ended(ApplicationFilter),
     /// Rejected applications that are kept, oldest rejection first. Numbered, too.
     Rejected(ApplicationFilter),
 }
@@ -93,6 +97,8 @@ pub struct ApplicationFilter {
     pub ids: BTreeSet<String>,
     /// A part of their id, in lower case; the letter case of ids does not matter.
     pub id_part: Option<String>,
+    /// Tags that they have, by name, each with its value; `None`: any value.
+    pub tags: BTreeMap<String, Option<String>>,
 }
 
 impl ApplicationFilter {
@@ -113,6 +119,14 @@ impl ApplicationFilter {
 
     pub(crate) fn lets_state(&self, state: ApplicationState) -> bool {
         self.states.is_empty() || self.states.contains(&state)
+    }
+
+    pub(crate) fn lets_tags(&self, tags: Option<&Tags>) -> bool {
+        let value = |name: &str| tags.and_then(|tags| tags.get(name));
+        let is_there = |(name, wanted): (&String, &Option<String>)| {
+            value(name).is_some_and(|found| wanted.as_ref().is_none_or(|it| *it == found))
+        };
+        self.tags.iter().all(is_there)
     }
 
     pub(crate) fn lets_user(&self, user: &str) -> bool {

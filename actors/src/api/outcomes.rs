@@ -90,6 +90,18 @@ pub enum ExplainError {
         /// Why it was rejected.
         rejected: Option<Box<str>>,
     },
+    /// Its RM has removed the application.
+    #[error("application `{application}` was removed by its resource manager {rm} at {}{work}", rfc3339(*.at_ns))]
+    ApplicationRemoved {
+        /// The id of the application.
+        application: String,
+        /// The id of the RM.
+        rm: String,
+        /// When it was removed, ns since the epoch.
+        at_ns: i64,
+        /// The work that it had then, as the rest of the sentence.
+        work: Box<str>,
+    },
     /// The application has no such ask.
     #[error("ask `{ask}` of application `{application}` not found")]
     AskNotFound {

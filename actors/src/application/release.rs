@@ -13,6 +13,7 @@ use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::applications::native::Departure;
 use monoceros_rules::applications::release::{Fate, GangEnd, Stranded, Withdrawn};
+use monoceros_rules::applications::removal::Removal;
 use monoceros_rules::decide::in_flight::WithdrawReason;
 use monoceros_rules::specs::rejection::Ignored;
 use monoceros_rules::values::ids::AllocationId;
@@ -216,6 +217,9 @@ impl Application {
     /// after this step. Many allocations end in slices: no ask is pending after the first slice,
     /// and the order that is returned continues in a later step.
     pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
+        if self.book.removal.is_none() {
+            self.book.removal = Some(Box::new(Removal::of(&self.book, baton.now_ns)));
+        }
         let unanswered = self.book.unanswered();
         self.withdraw_bundle(WithdrawReason::Changed, None, baton, effects);
         self.withdraw(Withdrawn::All(None), baton, effects);
@@ -248,9 +252,7 @@ impl Application {
         counts.moved(Some(self.book.state()), None);
         baton.effects.disarm(self.run_limit.end());
         baton.effects.ended.rows.push((self.slot, self.row));
-        if self.book.started_ns.is_some() {
-            baton.effects.ended.removed.push(Ended::removed(&self.book, baton.now_ns));
-        }
+        baton.effects.ended.removed.push(Ended::removed(&self.book, baton.now_ns));
         None
     }
 

@@ -200,7 +200,7 @@ impl EventKind {
     }
 }
 
-/// The detail of a state that was entered. No event leads to New.
+/// The detail of a state that was entered. No event leads to New or Removed.
 fn entered(state: ApplicationState) -> Detail {
     match state {
         ApplicationState::New => Detail::AppNew,
@@ -213,5 +213,6 @@ fn entered(state: ApplicationState) -> Detail {
         ApplicationState::Failed => Detail::AppFailed,
         ApplicationState::Rejected => Detail::AppReject,
         ApplicationState::Expired => Detail::AppExpired,
+        ApplicationState::Removed => Detail::DetailsNone,
     }
 }

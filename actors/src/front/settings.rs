@@ -40,7 +40,7 @@ pub(crate) struct Settings {
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
     pub(crate) intake: Intake,
-    /// The most ended applications that a partition keeps in each of its two lists.
+    /// The most ended applications that a partition keeps in each of its three lists.
     pub(crate) ended_applications: usize,
     /// The number of last decisions that a partition keeps.
     pub(crate) decisions: usize,

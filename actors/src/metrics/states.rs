@@ -15,5 +15,6 @@ pub(super) fn label(state: ApplicationState) -> &'static str {
         ApplicationState::Failed => "failed",
         ApplicationState::Rejected => "rejected",
         ApplicationState::Expired => "expired",
+        ApplicationState::Removed => "removed",
     }
 }

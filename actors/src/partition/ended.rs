@@ -1,11 +1,11 @@
-//! Terminated applications: logged when they end or are removed, kept when they end or are
+//! Ended applications: logged when they end or are removed, kept when they end, are removed or are
 //! rejected, reported when they expire, and then forgotten
 //! (`docs/applications.md#what-is-kept-of-an-application-that-is-over`).
 //! `monoceros_rules::applications::ended` decides what is kept, and for how long.
 //!
 //! # Invariants
-//! * An application is kept in the step in which it ends, so that every reader sees it either among
-//!   the live applications or among the terminated ones, and never twice.
+//! * An application is kept in the step in which it ends or is removed, so that every reader sees
+//!   it either among the live applications or among the ended ones, and never twice.
 //! * An application that ran is logged once, whether it ended or was removed.
 //! * At most one deadline is armed for all kept applications, and none while none is kept.
 
@@ -22,14 +22,14 @@ use crate::events::{Event, EventKind, Message, Summary};
 use crate::step::{Alarm, Baton, Entered, Notice};
 
 impl Partition {
-    /// Logs the applications that ended or were removed in the step that is over, and keeps those
-    /// that ended.
+    /// Logs and keeps the applications that ended or were removed in the step that is over.
     pub(super) fn keep_terminated(&mut self, baton: &mut Baton) {
         if baton.effects.ended.terminated.is_empty() && baton.effects.ended.removed.is_empty() {
             return;
         }
         for removed in std::mem::take(&mut baton.effects.ended.removed) {
             self.sum_up(&removed, baton);
+            self.keep_ended(removed.into_removed(), baton);
         }
         for ended in std::mem::take(&mut baton.effects.ended.terminated) {
             self.sum_up(&ended, baton);
@@ -38,7 +38,7 @@ impl Partition {
         }
     }
 
-    /// Keeps an application that ended or was rejected.
+    /// Keeps an application that ended, was removed or was rejected.
     pub(super) fn keep_ended(&mut self, ended: Ended, baton: &mut Baton) {
         self.ended.keep(ended);
         self.arm_retention(baton);

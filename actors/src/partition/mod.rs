@@ -223,7 +223,7 @@ pub(crate) struct PartitionParams {
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
     pub(crate) unknown_nodes: UnknownNodes,
-    /// The most terminated applications that are kept in each of the two lists.
+    /// The most ended applications that are kept in each of the three lists.
     pub(crate) ended_applications: usize,
     /// The most decisions that are kept.
     pub(crate) decisions: usize,

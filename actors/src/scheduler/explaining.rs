@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use monoceros_config as config;
+use monoceros_rules::applications::application_state::ApplicationState;
 use tokio::sync::oneshot;
 
 use super::SchedulerHandle;
@@ -67,7 +69,13 @@ impl SchedulerHandle {
             Found::Explained(explained) => Ok(explained),
             Found::NoSuchAsk => Err(ExplainError::AskNotFound { application, ask: key }),
             Found::NoSuchApplication => Err(ExplainError::ApplicationNotFound(application)),
-            Found::Ended { state, at_ns, rejected } => {
+            Found::Ended { state: ApplicationState::Removed, at_ns, details } => {
+                let rm = config::rm_id(&entry.name).to_owned();
+                let work = details.unwrap_or_default();
+                Err(ExplainError::ApplicationRemoved { application, rm, at_ns, work })
+            }
+            Found::Ended { state, at_ns, details } => {
+                let rejected = details;
                 Err(ExplainError::ApplicationEnded { application, state, at_ns, rejected })
             }
         }

@@ -132,6 +132,7 @@ impl SchedulerHandle {
                 return read.ok_or(ReadError::QueueNotFound(queue));
             }
             ApplicationList::Completed(filter) => (surveys::Over::Terminated, filter),
+            ApplicationList::Ended(filter) => (surveys::Over::Any, filter),
             ApplicationList::Rejected(filter) => (surveys::Over::Rejected, filter),
         };
         let number = |text: String| text.parse().map_err(|_| ReadError::NotAPlace(text));

@@ -20,7 +20,7 @@ pub struct ApplicationSnapshot {
     /// Peak usage of each resource, including placeholders.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub max_used_resource: Resources,
-    /// Sum of its pending asks.
+    /// Sum of its pending asks; of a removed application, the sum at its removal.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub pending_resource: Resources,
     /// Name of its partition, without brackets.
@@ -30,7 +30,7 @@ pub struct ApplicationSnapshot {
     /// Creation of the application, or of its earliest ask or allocation if that is earlier.
     #[serde(skip_serializing_if = "is_default")]
     pub submission_time: i64,
-    /// When it ended or was rejected.
+    /// When it ended, was removed or was rejected.
     #[serde(skip_serializing_if = "is_default")]
     pub finished_time: i64,
     /// Its pending asks, by allocation key.
@@ -51,9 +51,15 @@ pub struct ApplicationSnapshot {
     /// The user's groups, in the order of the resolver.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
+    /// Its tags as submitted; left out of a brief row, and of an ended one if they are long.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub application_tags: BTreeMap<String, String>,
     /// Why it was rejected.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rejected_message: String,
+    /// Who removed it, and the work that it had then; empty unless it was removed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub removed_message: String,
     /// Its states since `New`, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state_log: Vec<StateLogEntry>,

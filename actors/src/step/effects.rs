@@ -56,7 +56,7 @@ pub(crate) struct EndedInStep {
     pub(crate) rows: Vec<(ApplicationSlot, Option<RowSlot>)>,
     /// Records of applications that entered a terminal state.
     pub(crate) terminated: Vec<Ended>,
-    /// Records of applications that were removed after they had run.
+    /// Records of applications that were removed.
     pub(crate) removed: Vec<Ended>,
 }
 

@@ -16,6 +16,7 @@ use monoceros_config::PartitionConfig;
 use monoceros_rules::allocations::{Leaving, Pairing};
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::ended::EndedApplications;
+use monoceros_rules::applications::removal::Removal;
 use monoceros_rules::applications::resource_seconds::{History, ResourceSeconds};
 use monoceros_rules::asks::failures::{Failure, FailureLog};
 use monoceros_rules::nodes::NodeSortPolicy;
@@ -296,6 +297,7 @@ pub(crate) fn application(row: &ApplicationRow) -> ApplicationSnapshot {
         application_state: row.state.text().to_owned(),
         user: row.user.to_string(),
         groups: row.groups.clone(),
+        application_tags: tags(row.tags.as_ref()),
         state_log: state_log(&row.log),
         placeholder_data: row.placeholders.clone(),
         has_reserved: !reservations.is_empty(),
@@ -311,9 +313,14 @@ pub(crate) fn application(row: &ApplicationRow) -> ApplicationSnapshot {
 /// An application that has ended.
 pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
     let ended = &row.ended;
+    let removal = ended.removal.as_deref();
+    let rm = config::rm_id(&row.partition);
+    let removed =
+        |removal: &Removal| format!("removed by its resource manager {rm}{}", removal.words());
     ApplicationSnapshot {
         application_id: ended.id.to_string(),
         max_used_resource: ended.peak.clone(),
+        pending_resource: removal.map(|removal| removal.pending.clone()).unwrap_or_default(),
         partition: config::plain_name(&row.partition).to_owned(),
         queue_name: ended.queue.to_string(),
         submission_time: ended.submitted_ns,
@@ -321,7 +328,9 @@ pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
         application_state: ended.state.text().to_owned(),
         user: ended.user.to_string(),
         groups: ended.groups.clone(),
+        application_tags: tags(ended.tags.as_ref()),
         rejected_message: ended.rejected.as_deref().unwrap_or_default().to_owned(),
+        removed_message: removal.map(removed).unwrap_or_default(),
         state_log: state_log(&ended.log),
         placeholder_data: ended
             .task_groups

@@ -191,10 +191,11 @@ impl AdminService for Admin {
         let target = self.target(&caller, &names.0, &names.1).await?;
         let users = request.users.into_iter().collect();
         let queue = Some(queue_path(&request.queue));
-        let filter = ApplicationFilter { queue, below: true, states, users, ids, id_part: None };
+        let filter =
+            ApplicationFilter { queue, below: true, states, users, ids, ..Default::default() };
         let (list, newest_first) = match list {
             v1::ApplicationList::Live => (ApplicationList::Live(filter), false),
-            v1::ApplicationList::Ended => (ApplicationList::Completed(filter), true),
+            v1::ApplicationList::Ended => (ApplicationList::Ended(filter), true),
             v1::ApplicationList::Rejected => (ApplicationList::Rejected(filter), true),
         };
         let page = Page { newest_first, ..page };
@@ -311,7 +312,7 @@ fn known_states(
             State::Completing,
             State::Failing,
         ],
-        v1::ApplicationList::Ended => &[State::Completed, State::Failed],
+        v1::ApplicationList::Ended => &[State::Completed, State::Failed, State::Removed],
         v1::ApplicationList::Rejected => &[State::Rejected],
     };
     let known =

@@ -77,9 +77,9 @@ impl From<CallRefusal> for Status {
             CallRefusal::NotExplained(ExplainError::AskNotFound { .. }) => {
                 (Code::NotFound, "REQUEST_UNKNOWN")
             }
-            CallRefusal::NotExplained(ExplainError::ApplicationEnded { .. }) => {
-                (Code::NotFound, "APPLICATION_ENDED")
-            }
+            CallRefusal::NotExplained(
+                ExplainError::ApplicationEnded { .. } | ExplainError::ApplicationRemoved { .. },
+            ) => (Code::NotFound, "APPLICATION_ENDED"),
             CallRefusal::NotExplained(_) => (Code::NotFound, "APPLICATION_UNKNOWN"),
             CallRefusal::StateRefused { .. } => (Code::FailedPrecondition, "STATE_REFUSED"),
             CallRefusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),

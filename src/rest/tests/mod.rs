@@ -276,6 +276,12 @@ impl Reads for Scripted {
             ApplicationList::Completed(_) => {
                 vec![app("app-0", State::Completed), app("app-0", State::Failed)]
             }
+            ApplicationList::Ended(filter) => {
+                let all = ["app-0", "app-8"]
+                    .into_iter()
+                    .filter(|id| filter.ids.is_empty() || filter.ids.contains(*id));
+                all.map(|id| app(id, State::Removed)).collect()
+            }
             ApplicationList::Rejected(_) => vec![app("app-9", State::Rejected)],
         };
         self.page(partition, all, page, |app| &app.application_id).await

@@ -20,6 +20,7 @@ use crate::applications::application_state::{ApplicationEvent, ApplicationState,
 use crate::applications::gang::Gang;
 use crate::applications::native::{Native, Stage};
 use crate::applications::owed::OwedGroups;
+use crate::applications::removal::Removal;
 use crate::applications::resource_seconds::History;
 use crate::asks::{Asks, Bundled};
 use crate::specs::ask::TaskGroup;
@@ -177,6 +178,8 @@ pub struct Application {
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// The resource-seconds of allocations that have ended.
     pub history: History,
+    /// The facts of its removal, once its RM has removed it.
+    pub removal: Option<Box<Removal>>,
     /// The task groups of its gang whose asks come before others, because they lost members.
     pub(super) owed: OwedGroups,
     state: ApplicationState,
@@ -227,6 +230,7 @@ impl Application {
             gang_style: new.gang_style,
             execution_timeout_ms: new.execution_timeout_ms,
             history: History::default(),
+            removal: None,
             owed: OwedGroups::new(),
             state: ApplicationState::New,
             log: Vec::new(),

@@ -49,6 +49,9 @@ pub enum ApplicationState {
     Rejected,
     /// It terminated long ago, and may be removed.
     Expired,
+    /// Its RM has removed it. Only records of ended applications have this state: no event leads to
+    /// it.
+    Removed,
 }
 
 /// An event in the life of an application. The texts end in `Application`, as state logs and
@@ -115,7 +118,10 @@ impl ApplicationState {
 
     /// Whether the application has terminated: it holds nothing and will never get an offer.
     pub fn is_terminated(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Rejected | Self::Expired)
+        matches!(
+            self,
+            Self::Completed | Self::Failed | Self::Rejected | Self::Expired | Self::Removed
+        )
     }
 
     /// The text of the state.
@@ -131,6 +137,7 @@ impl ApplicationState {
             Self::Failed => "Failed",
             Self::Rejected => "Rejected",
             Self::Expired => "Expired",
+            Self::Removed => "Removed",
         }
     }
 }
@@ -171,7 +178,7 @@ impl fmt::Display for ApplicationEvent {
 mod tests {
     use super::*;
 
-    const STATES: [ApplicationState; 10] = [
+    const STATES: [ApplicationState; 11] = [
         ApplicationState::New,
         ApplicationState::Accepted,
         ApplicationState::Running,
@@ -182,6 +189,7 @@ mod tests {
         ApplicationState::Failed,
         ApplicationState::Rejected,
         ApplicationState::Expired,
+        ApplicationState::Removed,
     ];
 
     const EVENTS: [ApplicationEvent; 6] = [
@@ -196,13 +204,13 @@ mod tests {
     /// The table that the code above implements; `stay` is the acceptance without effect, `err` the
     /// refusal.
     const TABLE: &str = "
-        on                   New       Accepted    Running     Resuming  Completing  Completed  Failing  Failed   Rejected  Expired
-        runApplication       Accepted  Running     stay        Accepted  Running     err        err      err      err       err
-        completeApplication  err       Completing  Completing  err       Completed   err        err      err      err       err
-        failApplication      Failing   Failing     Failing     err       err         err        Failed   err      err       err
-        resumeApplication    Resuming  Resuming    err         err       err         err        err      err      err       err
-        rejectApplication    Rejected  err         err         err       err         err        err      err      err       err
-        expireApplication    err       err         err         err       err         Expired    err      Expired  Expired   err
+        on                   New       Accepted    Running     Resuming  Completing  Completed  Failing  Failed   Rejected  Expired  Removed
+        runApplication       Accepted  Running     stay        Accepted  Running     err        err      err      err       err      err
+        completeApplication  err       Completing  Completing  err       Completed   err        err      err      err       err      err
+        failApplication      Failing   Failing     Failing     err       err         err        Failed   err      err       err      err
+        resumeApplication    Resuming  Resuming    err         err       err         err        err      err      err       err      err
+        rejectApplication    Rejected  err         err         err       err         err        err      err      err       err      err
+        expireApplication    err       err         err         err       err         Expired    err      Expired  Expired   err      err
     ";
 
     #[test]
@@ -242,7 +250,7 @@ mod tests {
             }
         }
         let over = STATES.into_iter().filter(|state| state.is_terminated()).count();
-        assert_eq!(over, 4, "Completed, Failed, Rejected and Expired");
+        assert_eq!(over, 5, "Completed, Failed, Rejected, Expired and Removed");
     }
 
     #[test]

@@ -1,19 +1,24 @@
 //! Ended applications, kept for some days so that they can still be queried.
 //!
-//! # Two lists
+//! # Three lists
 //! *Terminated* applications have Completed or Failed. Each run is an entry of its own, since an id
-//! may be used again at once. *Rejected* applications were never admitted. They are kept by id, and
-//! a later rejection replaces the earlier one, since an RM that tries repeatedly would displace all
-//! others. An application that its RM removed is in neither list, since the RM knows its end. It is
-//! only logged, with the same facts ([`Ended::removed`]).
+//! may be used again at once. *Removed* applications were removed by their RM, which knows their
+//! end; the people who wait for them may not. They are a list of their own, since dashboards of the
+//! reference expect only terminated applications in theirs, and an RM that removes all its
+//! applications would displace these. *Rejected* applications were never admitted. They are kept by
+//! id, and a later rejection replaces the earlier one, since an RM that tries repeatedly would
+//! displace all others.
 //!
 //! # Retention
 //! An entry expires [`RETENTION`] after its end. The next sweep removes expired entries; sweeps are
-//! a day apart, so an entry can be seen for three to four days. Each list has a bound: an entry
-//! beyond it displaces the oldest one, expired or not, without a notice.
+//! a day apart, so an entry can be seen for three to four days. Removed applications expire without
+//! a notice and keep their state. Each list has a bound: an entry beyond it displaces the oldest
+//! one, expired or not, without a notice.
 //!
 //! # Invariants
-//! * In both lists entries are in the order of their ends, so expired ones are at the front.
+//! * In each list entries are in the order of their ends, so expired ones are at the front.
+//! * Terminated and removed applications share their numbers, so that the order of their ends is
+//!   that of the numbers in both lists.
 //! * A deadline is due as long as there are entries, and none otherwise.
 
 use std::collections::BTreeMap;
@@ -24,8 +29,11 @@ use std::time::Duration;
 use crate::applications::application::Application;
 use crate::applications::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::applications::gang::Group;
+use crate::applications::removal::Removal;
 use crate::applications::resource_seconds::History;
 use crate::specs::ask::TaskGroup;
+use crate::specs::quotas::bytes_of_texts;
+use crate::specs::tags::Tags;
 use crate::values::resources::Resources;
 use crate::values::text::beginning;
 
@@ -39,6 +47,9 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// never checked.
 pub const TEXT_BYTES: usize = 1024;
 
+/// The most bytes of the tags of an ended application, with an estimate for each entry.
+pub const TAGS_BYTES: u64 = 4 * 1024;
+
 /// The record of an ended application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
@@ -50,13 +61,16 @@ pub struct Ended {
     pub user: Arc<str>,
     /// The user's groups.
     pub groups: Vec<String>,
+    /// The tags, as submitted; `None` if it had none, if they are longer than [`TAGS_BYTES`], or if
+    /// it was rejected.
+    pub tags: Option<Tags>,
     /// The time of submission, ns since the epoch.
     pub submitted_ns: i64,
     /// The time at which it last entered Running, ns since the epoch; `None`: it never ran.
     pub started_ns: Option<i64>,
     /// The time of its end, ns since the epoch.
     pub finished_ns: i64,
-    /// The final state; for a removed application, its last state.
+    /// The final state; for a removed application, its last state until [`Self::into_removed`].
     pub state: ApplicationState,
     /// The states that it entered, oldest first, with times in ns since the epoch.
     pub log: Vec<(i64, ApplicationState)>,
@@ -66,6 +80,8 @@ pub struct Ended {
     pub task_groups: Vec<(TaskGroup, Group)>,
     /// The reason of its rejection; `None` if it was not rejected.
     pub rejected: Option<Box<str>>,
+    /// The facts of its removal by its RM; `None` if it was not removed.
+    pub removal: Option<Box<Removal>>,
     /// The resource-seconds that it used.
     pub history: History,
 }
@@ -80,6 +96,7 @@ impl Ended {
             queue: Arc::clone(&application.queue),
             user: Arc::clone(&application.user),
             groups: application.groups.clone(),
+            tags: application.tags.clone().filter(|tags| bytes_of_texts(tags.iter()) <= TAGS_BYTES),
             submitted_ns: application.submitted_ns,
             started_ns: application.started_ns,
             finished_ns: application.finished_ns.unwrap_or(now_ns),
@@ -93,6 +110,7 @@ impl Ended {
                 .map(|(name, group)| (Arc::clone(name), group.clone()))
                 .collect(),
             rejected: None,
+            removal: application.removal.clone(),
             history: application.history.clone(),
         }
     }
@@ -106,6 +124,13 @@ impl Ended {
             "one that is over is not there any more"
         );
         Self { finished_ns: now_ns, ..Self::of(application) }
+    }
+
+    /// Enters the state Removed, after which the record is kept.
+    pub fn into_removed(mut self) -> Self {
+        self.state = ApplicationState::Removed;
+        self.log.push((self.finished_ns, self.state));
+        self
     }
 
     /// Builds the record of an application that is rejected now; of each text at most
@@ -124,6 +149,7 @@ impl Ended {
             queue: Arc::from(beginning(queue, TEXT_BYTES)),
             user: Arc::from(beginning(user, TEXT_BYTES)),
             groups: groups.to_vec(),
+            tags: None,
             submitted_ns: now_ns,
             started_ns: None,
             finished_ns: now_ns,
@@ -132,6 +158,7 @@ impl Ended {
             peak: Resources::new(),
             task_groups: Vec::new(),
             rejected: Some(beginning(why, TEXT_BYTES).into()),
+            removal: None,
             history: History::default(),
         }
     }
@@ -155,6 +182,7 @@ pub struct EndedApplications {
     /// The most entries of each list.
     most: usize,
     terminated: List,
+    removed: List,
     rejected: List,
     /// The number of the entry for the rejection of each id.
     rejected_by_id: BTreeMap<Arc<str>, u64>,
@@ -168,18 +196,23 @@ impl EndedApplications {
         Self {
             most,
             terminated: List::default(),
+            removed: List::default(),
             rejected: List::default(),
             rejected_by_id: BTreeMap::new(),
             sweep_ns: None,
         }
     }
 
-    /// Adds an application that ended or was rejected.
+    /// Adds an application that ended, was removed or was rejected.
     pub fn keep(&mut self, ended: Ended) {
         if !ended.is_rejected() {
-            self.terminated.push(ended);
-            if self.terminated.entries.len() > self.most {
-                self.terminated.pop_first();
+            let next = self.terminated.next.max(self.removed.next);
+            let is_removed = ended.state == ApplicationState::Removed;
+            let list = if is_removed { &mut self.removed } else { &mut self.terminated };
+            list.next = next;
+            list.push(ended);
+            if list.entries.len() > self.most {
+                list.pop_first();
             }
             return;
         }
@@ -196,17 +229,21 @@ impl EndedApplications {
     /// Returns the time at which [`Self::pass`] is to be called next, ns since the epoch; `None` if
     /// there are no entries.
     pub fn due_ns(&self) -> Option<i64> {
-        let expiries = [self.terminated.next_expiry_ns(), self.rejected.next_expiry_ns()];
+        let lists = [&self.terminated, &self.removed, &self.rejected];
+        let expiries = lists.map(List::next_expiry_ns);
         expiries.into_iter().flatten().chain(self.sweep_ns).min()
     }
 
     /// Expires the entries that are due at `now_ns`, and removes earlier expired ones if a sweep is
-    /// due. Returns the entries that have just expired, in order of their ends.
+    /// due. Returns the entries that have just expired, in order of their ends, without removed
+    /// applications.
     pub fn pass(&mut self, now_ns: i64) -> Vec<Expired> {
         if self.sweep_ns.is_some_and(|due_ns| due_ns <= now_ns) {
             self.sweep_ns = None;
-            while self.terminated.first_is_expired() {
-                self.terminated.pop_first();
+            for list in [&mut self.terminated, &mut self.removed] {
+                while list.first_is_expired() {
+                    list.pop_first();
+                }
             }
             while self.rejected.first_is_expired() {
                 self.pop_rejected();
@@ -215,7 +252,8 @@ impl EndedApplications {
         let mut expired = self.terminated.expire(now_ns);
         expired.extend(self.rejected.expire(now_ns));
         expired.sort_by_key(|expired| expired.finished_ns);
-        if !expired.is_empty() && self.sweep_ns.is_none() {
+        let n_quiet = self.removed.expire(now_ns).len();
+        if expired.len() + n_quiet > 0 && self.sweep_ns.is_none() {
             self.sweep_ns = Some(now_ns.saturating_add(ns(SWEEP_INTERVAL)));
         }
         expired
@@ -224,6 +262,11 @@ impl EndedApplications {
     /// Returns the terminated applications, oldest end first.
     pub fn terminated(&self) -> impl DoubleEndedIterator<Item = &Ended> {
         self.terminated.entries.values()
+    }
+
+    /// Returns the removed applications, oldest removal first.
+    pub fn removed(&self) -> impl DoubleEndedIterator<Item = &Ended> {
+        self.removed.entries.values()
     }
 
     /// Returns the rejected applications, oldest rejection first.
@@ -235,6 +278,18 @@ impl EndedApplications {
     /// their numbers. Numbers only rise, and the first is above 0.
     pub fn terminated_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
         self.terminated.behind(number)
+    }
+
+    /// Returns the terminated and the removed applications after the entry with this number, oldest
+    /// end first.
+    pub fn all_behind(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        merged(self.terminated.behind(number), self.removed.behind(number), |a, b| a < b)
+    }
+
+    /// Returns the terminated and the removed applications before the entry with this number,
+    /// newest end first.
+    pub fn all_before(&self, number: u64) -> impl Iterator<Item = (u64, &Ended)> {
+        merged(self.terminated.before(number), self.removed.before(number), |a, b| a > b)
     }
 
     /// Returns the rejected applications after the entry with this number, as
@@ -253,7 +308,8 @@ impl EndedApplications {
         self.rejected.before(number)
     }
 
-    /// Counts the applications of both lists by state.
+    /// Counts the terminated and the rejected applications by state. Removed ones are left out, as
+    /// dashboards know none.
     pub fn states(&self) -> BTreeMap<ApplicationState, u64> {
         let mut states = self.terminated.states.clone();
         for (state, number) in &self.rejected.states {
@@ -371,6 +427,20 @@ impl List {
     fn first_is_expired(&self) -> bool {
         self.entries.first_key_value().is_some_and(|(number, _)| *number < self.fresh)
     }
+}
+
+/// Merges two lists with different numbers, each in the order of `is_first`.
+fn merged<'a>(
+    a: impl Iterator<Item = (u64, &'a Ended)>,
+    b: impl Iterator<Item = (u64, &'a Ended)>,
+    is_first: impl Fn(u64, u64) -> bool,
+) -> impl Iterator<Item = (u64, &'a Ended)> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+        (Some((in_a, _)), Some((in_b, _))) if is_first(*in_b, *in_a) => b.next(),
+        (None, _) => b.next(),
+        _ => a.next(),
+    })
 }
 
 fn ns(time: Duration) -> i64 {

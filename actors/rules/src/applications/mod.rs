@@ -15,6 +15,7 @@ pub mod native;
 mod owed;
 mod placeholders;
 pub mod release;
+pub mod removal;
 pub mod reported;
 pub mod resource_seconds;
 pub mod run_limit;

@@ -15,6 +15,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::resources::Resources;
 
@@ -73,6 +74,22 @@ pub fn short(name: &str, quantity: i64) -> String {
 /// Words usage and maximum without a space: `39/40GiB`.
 pub fn short_of(name: &str, used: i64, most: i64) -> String {
     of_most(name, used, most).replace(" of ", "/").replace(' ', "")
+}
+
+/// Words a duration in its two largest units: `2 min 27 s`.
+pub fn span(duration: Duration) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let seconds = duration.as_secs();
+    if seconds == 0 {
+        return format!("{} ms", duration.subsec_millis());
+    }
+    let largest = UNITS.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(UNITS.len() - 1);
+    let (unit, name) = UNITS[largest];
+    let rest = UNITS.get(largest + 1).map(|(small, name)| (seconds % unit / small, name));
+    match rest.filter(|(rest, _)| *rest > 0) {
+        Some((rest, small)) => format!("{} {name} {rest} {small}", seconds / unit),
+        None => format!("{} {name}", seconds / unit),
+    }
 }
 
 /// Joins texts into a list as in a sentence: `a, b and c`.

@@ -9,7 +9,7 @@ pub(in crate::partition) struct Kept {
 }
 
 impl Kept {
-    /// Keeps at most `most` in each of its two lists.
+    /// Keeps at most `most` in each of its three lists.
     pub(in crate::partition) fn new(most: usize) -> Self {
         Self { applications: EndedApplications::new(most), is_armed: false }
     }
@@ -18,7 +18,7 @@ impl Kept {
         &self.applications
     }
 
-    /// Keeps a terminated application.
+    /// Keeps an ended application.
     pub(in crate::partition) fn keep(&mut self, ended: Ended) {
         self.applications.keep(ended);
     }

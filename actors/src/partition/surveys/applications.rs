@@ -106,7 +106,8 @@ impl List for Applications {
     }
 
     fn at_application(&self, application: &Application, baton: &Baton) -> Option<ApplicationRow> {
-        if !self.filter.lets_user(&application.known().user) {
+        let known = application.known();
+        if !self.filter.lets_user(&known.user) || !self.filter.lets_tags(known.tags.as_ref()) {
             return None;
         }
         let within = self.within.as_ref().filter(|(id, _)| *id == application.known().id);
@@ -124,16 +125,18 @@ impl List for Applications {
     }
 }
 
-/// The kinds of terminated applications.
+/// The kinds of ended applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// Applications that ended.
+    /// Applications that completed or failed.
     Terminated,
+    /// Applications that completed, failed or were removed by their RM.
+    Any,
     /// Applications that were never admitted.
     Rejected,
 }
 
-/// Terminated applications that a filter selects, by number: the oldest end first, or the newest.
+/// Ended applications that a filter selects, by number: the oldest end first, or the newest.
 /// The partition keeps them, so no actor is visited.
 #[derive(Clone)]
 pub(crate) struct EndedApplications {
@@ -148,7 +151,7 @@ impl EndedApplications {
     }
 
     fn is_wanted(&self, ended: &Ended) -> bool {
-        let Ended { id, queue, user, state, .. } = ended;
+        let Ended { id, queue, user, state, tags, .. } = ended;
         let filter = &self.filter;
         let is_named = filter.ids.is_empty() || filter.ids.contains(&**id);
         is_named
@@ -156,6 +159,7 @@ impl EndedApplications {
             && filter.lets_state(*state)
             && filter.lets_user(user)
             && filter.lets_id(id)
+            && filter.lets_tags(tags.as_ref())
     }
 }
 
@@ -176,6 +180,8 @@ impl List for EndedApplications {
         {
             (Over::Terminated, false) => Box::new(kept.terminated_behind(behind)),
             (Over::Terminated, true) => Box::new(kept.terminated_before(before)),
+            (Over::Any, false) => Box::new(kept.all_behind(behind)),
+            (Over::Any, true) => Box::new(kept.all_before(before)),
             (Over::Rejected, false) => Box::new(kept.rejected_behind(behind)),
             (Over::Rejected, true) => Box::new(kept.rejected_before(before)),
         };

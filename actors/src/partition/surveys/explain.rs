@@ -35,16 +35,16 @@ pub(crate) enum Found {
     Explained(Vec<ExplanationSnapshot>),
     /// The application has no ask of that key.
     NoSuchAsk,
-    /// The application has terminated.
+    /// The application has ended.
     Ended {
-        /// `Completed`, `Failed` or `Rejected`.
+        /// `Completed`, `Failed`, `Removed` or `Rejected`.
         state: ApplicationState,
         /// The time of its end, ns since the epoch.
         at_ns: i64,
-        /// The reason of its rejection, if it was rejected.
-        rejected: Option<Box<str>>,
+        /// The reason of its rejection, or the words of its removal; `None` if it ended otherwise.
+        details: Option<Box<str>>,
     },
-    /// The application is unknown, and not among the terminated ones that are kept.
+    /// The application is unknown, and not among the ended ones that are kept.
     NoSuchApplication,
 }
 
@@ -153,7 +153,11 @@ impl Partition {
     fn ended_lately(&self, id: &str) -> Found {
         let kept = self.ended.applications();
         let is_it = |ended: &&Ended| *ended.id == *id;
-        let ended = [kept.terminated().rev().find(is_it), kept.rejected().rev().find(is_it)];
+        let ended = [
+            kept.terminated().rev().find(is_it),
+            kept.removed().rev().find(is_it),
+            kept.rejected().rev().find(is_it),
+        ];
         let last = ended.into_iter().flatten().max_by_key(|ended| ended.finished_ns);
         let Some(ended) = last else { return Found::NoSuchApplication };
         let states = ended.log.iter().rev().map(|(_, state)| *state);
@@ -161,7 +165,10 @@ impl Partition {
         Found::Ended {
             state: state.unwrap_or(ended.state),
             at_ns: ended.finished_ns,
-            rejected: ended.rejected.clone(),
+            details: match &ended.removal {
+                Some(removal) => Some(removal.words().into()),
+                None => ended.rejected.clone(),
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ use monoceros_rules::asks::failures::FailureLog;
 use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::Reserver;
 use monoceros_rules::specs::ask::AskSpec;
+use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::ids::{ApplicationSlot, AskSlot};
 use monoceros_rules::values::resources::Resources;
 
@@ -56,6 +57,8 @@ pub(crate) struct ApplicationRow {
     pub(crate) queue: Arc<str>,
     pub(crate) user: Arc<str>,
     pub(crate) groups: Vec<String>,
+    /// `None` in a brief row.
+    pub(crate) tags: Option<Tags>,
     pub(crate) used: Resources,
     pub(crate) peak: Resources,
     pub(crate) pending: Resources,
@@ -157,6 +160,7 @@ impl ApplicationRow {
             queue: Arc::clone(&book.queue),
             user: Arc::clone(&book.user),
             groups: book.groups.clone(),
+            tags: book.tags.clone().filter(|_| !is_brief),
             used: book.allocated().minus(book.placeholders()).pruned(),
             peak: book.peak().clone(),
             pending: book.asks.pending().shown().clone(),
