@@ -358,6 +358,10 @@ pub struct NodeSnapshot {
     pub foreign_allocations: Vec<ForeignAllocationSnapshot>,
     /// Whether it is neither draining nor unhealthy.
     pub schedulable: bool,
+    /// The number of requests that it refused since it was added: predicates that said no, and starts
+    /// that failed there.
+    #[serde(skip_serializing_if = "is_default")]
+    pub refusals: u64,
     /// Whether [`Self::reservations`] has an entry.
     pub is_reserved: bool,
     /// The pods among [`Self::reservations`], as `NAMESPACE/NAME`, by allocation key.

@@ -305,6 +305,9 @@ impl Application {
             }
             Settlement::Failed { reasons } => {
                 baton.tally.predicate_failed();
+                if let Some(asked) = baton.books.unsettled.get(question) {
+                    baton.books.nodes.count_refusals(asked.candidates.iter().map(|id| &**id));
+                }
                 self.book.asks.ask_mut(ask).note_reasons(reasons);
                 MemberAnswer::Refused { is_presumed: false }
             }

@@ -175,6 +175,7 @@ impl Application {
             self.runs(slot, effects);
         }
         let node = Some(Arc::clone(baton.books.nodes.id(node)));
+        baton.books.nodes.count_refusals(node.as_deref());
         let reason = reason.map_or("", |reason| &**reason);
         let failed = FailedStart::new(node, reason, baton.now_ns);
         let until_ns = self.book.asks.start_failed(slot, failed, &baton.settings.start_retry);

@@ -88,6 +88,7 @@ impl Application {
                 let taken = self.take_back(number, TakenBack::answered(assumed), baton, effects);
                 if let Some((slot, question)) = taken.filter(|_| !is_void && position > 0) {
                     let refused = &question.candidates[..position];
+                    baton.books.nodes.count_refusals(refused.iter().map(|id| &**id));
                     self.trying(slot, question.growth, baton).passed_over(refused);
                 }
             }
@@ -140,6 +141,10 @@ impl Application {
             return;
         };
         entry.answered();
+        let taken = baton.books.nodes.id(entry.node);
+        let position = question.candidates.iter().position(|id| id == taken);
+        let refused = &question.candidates[..position.unwrap_or(0)];
+        baton.books.nodes.count_refusals(refused.iter().map(|id| &**id));
         if let Some(before) = moved_from {
             effects.node_work.push((before, NodeWork::Return(id, entry.resources().clone())));
         }
@@ -190,6 +195,9 @@ impl Application {
         let Some((slot, question)) = taken else { return };
         if has_verdict {
             baton.tally.refused();
+        }
+        if said.as_ref().is_some_and(|(_, is_presumed)| !is_presumed) {
+            baton.books.nodes.count_refusals(question.candidates.iter().map(|id| &**id));
         }
         let is_resting = self.book.asks.ask(slot).is_resting();
         let after = AfterRefusal::of(place, has_verdict, is_resting);

@@ -47,6 +47,7 @@ impl Baton {
             ((placement.application, &*placement.spec), !placement.is_in_place());
         let Err(why) = self.predicate(about, node, allocate) else { return true };
         placement.note_refusal(why);
+        self.books.nodes.count_refusals([node]);
         if let Some(hold) = hold {
             self.assume(hold);
         }

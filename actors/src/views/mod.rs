@@ -255,6 +255,7 @@ pub(crate) fn node(row: NodeRow) -> NodeSnapshot {
             .map(|(key, held)| foreign(key, held, &row.id))
             .collect(),
         schedulable: row.is_open,
+        refusals: row.refusals,
         is_reserved: !reservations.is_empty(),
         reservations,
         reserving_pods: pods.collect(),

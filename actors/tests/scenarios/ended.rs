@@ -418,9 +418,10 @@ fn each_run_of_an_id_is_a_separate_entry() {
     });
 }
 
-/// A removed application is not kept, whatever its state, and no state is sent.
+/// A removed application is kept beside the completed ones, whatever its state, and no state is
+/// sent.
 #[test]
-fn an_application_removed_by_its_rm_is_not_kept() {
+fn an_application_removed_by_its_rm_is_kept_with_its_work() {
     in_virtual_time(async {
         let stage = Stage::begin(
             Scheduler::builder(),
@@ -438,6 +439,7 @@ fn an_application_removed_by_its_rm_is_not_kept() {
         )
         .await;
         stage.received();
+        stage.wait(7).await;
         for app in ["new", "accepted", "running", "completing"] {
             stage.send_lines(&format!("remove-app {app}")).await;
         }
@@ -446,7 +448,29 @@ fn an_application_removed_by_its_rm_is_not_kept() {
             ["ask accepted/k1 released: STOPPED_BY_RM", "running/k1 released: STOPPED_BY_RM"]
         );
         assert_eq!(stage.completed().await, [""; 0]);
-        stage.wait(10 * DAY_S).await;
+        let explained = stage.scheduler.explain("default", "accepted", 0).await.unwrap_err();
+        assert_eq!(
+            explained.to_string(),
+            "application `accepted` was removed by its resource manager rm at \
+             1970-01-01T00:00:07.0Z, waited for 7 s for 0.001 cores"
+        );
+        let read = async || {
+            let list = ApplicationList::Ended(ApplicationFilter::default());
+            let read = stage.scheduler.list_applications("default", list, Page::default()).await;
+            let rows = read.unwrap().rows.into_iter();
+            rows.map(|row| format!("{}; {}", shown(&row), row.removed_message)).collect::<Vec<_>>()
+        };
+        let kept = read().await;
+        let ends = |at: usize, end: &str| assert!(kept[at].ends_with(end), "{kept:?}");
+        ends(0, "Removed@7; removed by its resource manager rm");
+        ends(1, "Removed@7; removed by its resource manager rm, waited for 7 s for 0.001 cores");
+        ends(2, "removed by its resource manager rm, had 1 allocation");
+        assert!(kept[3].starts_with("completing is Removed in root.q of ada from 0s to 7s: "));
+        assert_eq!(stage.states().await, [("total".to_owned(), 0)]);
+        stage.wait(3 * DAY_S).await;
+        assert_eq!(read().await, kept);
+        stage.wait(DAY_S).await;
+        assert_eq!(read().await, [""; 0]);
         assert_eq!(stage.received(), [""; 0]);
         stage.send_lines("app running in root.q").await;
         assert_eq!(stage.received(), ["running accepted"]);

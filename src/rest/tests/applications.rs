@@ -15,7 +15,23 @@ async fn applications_are_listed_as_live_ended_or_rejected() {
     assert_eq!(ids("active").await, ["app 1", "app-2"]);
     assert_eq!(ids("ACTIVE").await, ["app 1", "app-2"]);
     assert_eq!(ids("completed").await, ["app-0", "app-0"]);
+    assert_eq!(ids("ended").await, ["app-0", "app-8"]);
     assert_eq!(ids("Rejected").await, ["app-9"]);
+}
+
+#[tokio::test]
+async fn a_removed_application_has_a_document() {
+    let response = call("GET", &format!("{P}/application/app-8")).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert!(body(response).await.contains(r#""applicationState":"Removed""#));
+    let of_queue = format!("{P}/queue/root.a/application/app-8");
+    check_error(&of_queue, 404, "Application not found").await;
+}
+
+#[tokio::test]
+async fn a_label_without_a_name_is_refused() {
+    let why = "label `=x` has no name: write NAME=VALUE, or NAME for any value";
+    check_error(&format!("{P}/applications/active?label=a,%3Dx"), 400, why).await;
 }
 
 #[tokio::test]

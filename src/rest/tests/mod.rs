@@ -277,10 +277,11 @@ impl Reads for Scripted {
                 vec![app("app-0", State::Completed), app("app-0", State::Failed)]
             }
             ApplicationList::Ended(filter) => {
-                let all = ["app-0", "app-8"]
-                    .into_iter()
-                    .filter(|id| filter.ids.is_empty() || filter.ids.contains(*id));
-                all.map(|id| app(id, State::Removed)).collect()
+                let all = [app("app-0", State::Completed), app("app-8", State::Removed)];
+                let is_wanted = |app: &ApplicationSnapshot| {
+                    filter.ids.is_empty() || filter.ids.contains(&app.application_id)
+                };
+                all.into_iter().filter(is_wanted).collect()
             }
             ApplicationList::Rejected(_) => vec![app("app-9", State::Rejected)],
         };

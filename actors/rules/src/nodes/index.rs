@@ -115,7 +115,8 @@ impl NodeIndex {
         let total = self.totals.share(total);
         let aside = SetAside::No;
         self.share.enter(&total, open, aside);
-        let mut entry = IndexedNode { id, total, available, open, aside, key, flags: 0 };
+        let (flags, refusals) = (0, 0);
+        let mut entry = IndexedNode { id, total, available, open, aside, key, flags, refusals };
         entry.rescore(&self.order);
         self.tree.insert(entry.key, slot, entry.room());
         self.nodes.insert_at(slot, entry);

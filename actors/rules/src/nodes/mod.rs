@@ -68,6 +68,7 @@ mod node;
 mod passed;
 mod passed_by;
 pub(crate) mod recount;
+mod refusals;
 mod request;
 mod reserved;
 mod room;

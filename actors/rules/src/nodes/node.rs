@@ -20,6 +20,8 @@ pub(super) struct IndexedNode {
     pub(super) key: Key,
     /// The flags of the conditions that admit it; see `affinity/flags.rs`.
     pub(super) flags: u64,
+    /// The number of requests that it refused; see `refusals.rs`.
+    pub(super) refusals: u64,
 }
 
 /// The position of a node in the order: its score, then its label.

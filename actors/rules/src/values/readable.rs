@@ -172,6 +172,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_duration_has_its_two_largest_units() {
+        let shown = [0, 59, 60, 147, 3_600, 90_061].map(|s| span(Duration::from_secs(s)));
+        assert_eq!(shown, ["0 ms", "59 s", "1 min", "2 min 27 s", "1 h", "1 d 1 h"]);
+        assert_eq!(span(Duration::from_millis(250)), "250 ms");
+    }
+
+    #[test]
     fn amounts_have_the_units_that_a_person_reads() {
         for (name, quantity, text) in [
             ("vcore", 1_000, "1 core"),

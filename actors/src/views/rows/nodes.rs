@@ -35,6 +35,7 @@ pub(crate) struct NodeRow {
     pub(crate) occupied: Resources,
     pub(crate) available: Resources,
     pub(crate) is_open: bool,
+    pub(crate) refusals: u64,
     pub(crate) allocations: Vec<AllocationRow>,
     /// The number of allocations, if these are left out.
     pub(crate) n_allocations: Option<usize>,
@@ -116,6 +117,7 @@ impl NodeRow {
             occupied: node.others(),
             available: node.available().clone(),
             is_open: node.is_open(),
+            refusals: baton.books.nodes.refusals(node.slot),
             allocations: Vec::new(),
             foreign: Vec::new(),
             reservations: reservations.map(|(_, it)| Arc::clone(&it.spec)).collect(),

@@ -58,6 +58,42 @@ fn an_entry_expires_after_three_days_and_is_gone_after_the_next_sweep() {
     assert_eq!(ended.due_ns(), None);
 }
 
+fn removed(id: &str, now_ns: i64) -> Ended {
+    Ended { removal: Some(Box::default()), ..completed(id, now_ns) }.into_removed()
+}
+
+#[test]
+fn removed_applications_are_a_bounded_list_of_their_own() {
+    let mut ended = EndedApplications::new(2);
+    for (at, id) in [(1, "a"), (3, "b"), (5, "c")] {
+        ended.keep(removed(id, at));
+        ended.keep(completed(&format!("done-{id}"), at + 1));
+    }
+    assert_eq!(shown(ended.terminated()), ["done-b Completed", "done-c Completed"]);
+    assert_eq!(shown(ended.removed()), ["b Removed", "c Removed"]);
+    assert_eq!(ended.states(), [(ApplicationState::Completed, 2)].into());
+    let ids = |entries: &mut dyn Iterator<Item = (u64, &Ended)>| -> Vec<String> {
+        entries.map(|(_, ended)| ended.id.to_string()).collect()
+    };
+    assert_eq!(ids(&mut ended.all_behind(0)), ["b", "done-b", "c", "done-c"]);
+    assert_eq!(ids(&mut ended.all_before(u64::MAX)), ["done-c", "c", "done-b", "b"]);
+    let (number, _) = ended.all_behind(0).nth(1).unwrap();
+    assert_eq!(ids(&mut ended.all_behind(number)), ["c", "done-c"]);
+    assert_eq!(ids(&mut ended.all_before(number)), ["b"]);
+}
+
+#[test]
+fn a_removed_application_expires_without_a_notice() {
+    let mut ended = EndedApplications::new(2);
+    ended.keep(removed("a", 5));
+    assert_eq!(ended.due_ns(), Some(3 * DAY_NS + 5));
+    assert_eq!(ended.pass(3 * DAY_NS + 5), []);
+    assert_eq!(shown(ended.removed()), ["a Removed"]);
+    assert_eq!(ended.due_ns(), Some(4 * DAY_NS + 5));
+    ended.pass(4 * DAY_NS + 5);
+    assert_eq!((ended.removed().count(), ended.due_ns()), (0, None));
+}
+
 #[test]
 fn an_id_whose_rejection_was_swept_is_kept_anew() {
     let mut ended = EndedApplications::new(10);
