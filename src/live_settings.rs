@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! * Unusable settings change nothing, and the log names the key and the reason.
-//! * A changed key that needs a restart is logged.
+//! * A key that needs a restart is logged at each SIGHUP at which its value is not the one in force.
 
 use std::path::{Display, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -31,8 +31,8 @@ pub struct LiveSettings {
     handle: SchedulerHandle,
     logbook: Logbook,
     log: LogControl,
-    /// Values in force, or values that wait for the next start.
-    seen: Mutex<Values>,
+    /// Values in force. Keys that need a restart keep their values of the start.
+    in_force: Mutex<Values>,
 }
 
 impl LiveSettings {
@@ -44,7 +44,7 @@ impl LiveSettings {
         logbook: Logbook,
         log: LogControl,
     ) -> Self {
-        Self { file, flags, handle, logbook, log, seen: Mutex::new(values) }
+        Self { file, flags, handle, logbook, log, in_force: Mutex::new(values) }
     }
 
     /// Names the file in the log. The rate limit of the log does not apply to lines with this
@@ -73,8 +73,8 @@ impl Refresh for LiveSettings {
                 return error!(file = %self.file(), %reason, "settings not read again");
             }
         };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (live, waits) = changed(&seen, &values);
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let (live, waits) = changed(&in_force, &values);
         if !live.is_empty() {
             if let Err(reason) = self.set(&settings) {
                 let reason = format!("{reason:#}");
@@ -86,7 +86,7 @@ impl Refresh for LiveSettings {
             let keys = waits.join(" ");
             warn!(file = %self.file(), keys, "settings take effect at the next start");
         }
-        *seen = values;
+        adopt(&mut in_force, &values);
     }
 }
 
@@ -97,20 +97,42 @@ fn changed<'v>(before: &'v Values, now: &'v Values) -> (Vec<&'v str>, Vec<&'v st
     let set = now.iter().filter(|(key, value)| before.get(*key) != Some(*value));
     let mut keys: Vec<&str> = gone.chain(set.map(|(key, _)| key)).map(String::as_str).collect();
     keys.sort_unstable();
-    keys.into_iter().partition(|key| {
-        LIVE.iter().any(|live| key == live || live.ends_with('.') && key.starts_with(live))
-    })
+    keys.into_iter().partition(|key| is_live(key))
+}
+
+/// Copies the values of the keys that take effect at once.
+fn adopt(in_force: &mut Values, now: &Values) {
+    in_force.retain(|key, _| !is_live(key));
+    let live = now.iter().filter(|(key, _)| is_live(key));
+    in_force.extend(live.map(|(key, value)| (key.clone(), value.clone())));
+}
+
+fn is_live(key: &str) -> bool {
+    LIVE.iter().any(|live| key == *live || live.ends_with('.') && key.starts_with(live))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_value_back_to_the_one_in_force_needs_no_restart() {
+        let start = values(&[("rest.address", "a"), ("log.filter", "info"), ("event.x", "1")]);
+        let other = values(&[("rest.address", "b"), ("log.filter", "warn")]);
+        let mut in_force = start.clone();
+        assert_eq!(changed(&in_force, &other).1, ["rest.address"]);
+        adopt(&mut in_force, &other);
+        assert_eq!(in_force, values(&[("rest.address", "a"), ("log.filter", "warn")]));
+        assert_eq!(changed(&in_force, &other).1, ["rest.address"], "it still needs one");
+        assert_eq!(changed(&in_force, &start), (vec!["event.x", "log.filter"], vec![]));
+    }
+
     #[test]
     fn live_keys_are_separated_from_restart_keys() {
-        let values = |pairs: &[(&str, &str)]| -> Values {
-            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
         let before = values(&[
             ("event.max_streams", "3"),
             ("grpc.address", "a"),
