@@ -9,7 +9,9 @@ use tracing::warn;
 use super::Identity;
 use super::certificate::Names;
 use super::rule::{Holder, Rule};
-use super::tokens::{Tokens, TokensError};
+#[cfg(test)]
+use super::tokens::TokensError;
+use super::tokens::{TokenFileError, Tokens};
 use crate::files::{FromFiles, LoadError, Refresh};
 use crate::settings::IdentitySettings;
 
@@ -20,15 +22,18 @@ pub enum AccessError {
     #[error("identity.rules: token `{0}` needs `identity.tokens`, the file of tokens")]
     NoTokens(String),
     /// The token file cannot be used.
-    #[error("identity.tokens: {0}")]
-    Tokens(#[from] LoadError<TokensError>),
+    #[error("identity.tokens: {reason}")]
+    Tokens {
+        /// The error, which names the file. It is part of the message, so it is no source.
+        reason: LoadError<TokenFileError>,
+    },
 }
 
 /// The rules and tokens in force.
 #[derive(Debug, Default)]
 pub struct Access {
     rules: Vec<Rule>,
-    tokens: Option<FromFiles<Tokens, TokensError>>,
+    tokens: Option<FromFiles<Tokens, TokenFileError>>,
 }
 
 impl Access {
@@ -41,9 +46,13 @@ impl Access {
     pub fn load(settings: &IdentitySettings) -> Result<Self, AccessError> {
         let mut tokens = None;
         if let Some(path) = &settings.tokens {
-            let files = vec![path.clone()];
-            let parse = |contents: &[Vec<u8>]| Tokens::parse(&contents.concat());
-            tokens = Some(FromFiles::load("identity.tokens", files, parse)?);
+            let (files, path) = (vec![path.clone()], path.clone());
+            let parse = move |contents: &[Vec<u8>]| {
+                let parsed = Tokens::parse(&contents.concat());
+                parsed.map_err(|error| TokenFileError { path: path.clone(), error })
+            };
+            let loaded = FromFiles::load("identity.tokens", files, parse);
+            tokens = Some(loaded.map_err(|reason| AccessError::Tokens { reason })?);
         }
         Self { rules: settings.rules.clone(), tokens }.checked()
     }
@@ -155,5 +164,17 @@ mod tests {
         let rules = vec![Rule::token("ops", &["a"], false).unwrap()];
         let error = Access::load(&IdentitySettings { tokens: None, rules }).unwrap_err();
         assert!(error.to_string().contains("identity.tokens"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_token_file_is_reported_once_with_its_path() {
+        let path = std::env::temp_dir().join(format!("monoceros-tokens-{}", std::process::id()));
+        std::fs::write(&path, "no colon").unwrap();
+        let settings = IdentitySettings { tokens: Some(path.clone()), rules: Vec::new() };
+        let error = anyhow::Error::new(Access::load(&settings).unwrap_err()).context("settings");
+        std::fs::remove_file(&path).unwrap();
+        let text = format!("{error:#}");
+        assert_eq!(text.matches("line 1 of the file of tokens").count(), 1, "{text}");
+        assert!(text.starts_with(&format!("settings: identity.tokens: `{}`: ", path.display())));
     }
 }

@@ -7,6 +7,7 @@
 //! Neither an error nor the debug form shows a token or a line of the file.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use subtle::{Choice, ConstantTimeEq as _};
 
@@ -22,6 +23,16 @@ pub enum TokensError {
     /// Two lines have the same token, so its name would be ambiguous.
     #[error("lines {0} and {1} of the file of tokens have the same token")]
     Repeated(usize, usize),
+}
+
+/// A token file that cannot be used, with its path.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}`: {error}", path.display())]
+pub struct TokenFileError {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// The error. It is part of the message, so it is no source.
+    pub error: TokensError,
 }
 
 /// The tokens of a file with their names.
