@@ -1,0 +1,488 @@
+"""The client: its settings, the calls of the program, and the loop that reconnects."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Callable, Mapping, Optional, Sequence, Tuple, Type, Union
+
+import grpc
+
+from monoceros.attach import Attachment, Resumption
+from monoceros.callbacks import Callbacks, Invalidation
+from monoceros.calls import Metadata, call_error, first
+from monoceros.errors import (
+    DEREGISTERED,
+    CallError,
+    ItemError,
+    OldSchedulerError,
+    StateError,
+    Verdict,
+    WaitError,
+    judge,
+)
+from monoceros.inbox import Handler, Inbox
+from monoceros.items import AnyItem, Item, Kind, name_of
+from monoceros.life import Life
+from monoceros.outbox import BATCH_BYTES, Outbox
+from monoceros.outgoing import Outgoing
+from monoceros.scope import Scope
+from monoceros.session import Session
+from monoceros.si.v1 import scheduler_pb2_grpc
+from monoceros.si.v1 import types_pb2 as si
+from monoceros.state import State, report
+from monoceros.v1 import admin_pb2, admin_pb2_grpc, callback_pb2_grpc
+
+#: The time limit of a registration in seconds, and of a deregistration without a limit of its own.
+_CALL_WAIT = 60.0
+#: Streams that were open for this many seconds make the next pause a short one again.
+_HEALTHY = 60.0
+#: The factor from one pause to the next, and the part of it that is random.
+_GROWTH, _JITTER = 1.6, 0.2
+#: The largest message of the scheduler in bytes, and the largest request unless `Config` has another.
+_MAX_MESSAGE = 64 << 20
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A new session, or one that continues with this instance."""
+
+    #: The number of the session.
+    session: int
+    #: Identifies the run of the scheduler: another value means that it was restarted.
+    scheduler: str
+    #: `new`, `replaced` (an earlier session of the RM has ended) or `attached` (`Config.attach`: the session of
+    #: another instance goes on).
+    outcome: str
+
+
+@dataclass
+class Config:
+    """The settings of a client. The first four have to be set."""
+
+    #: The address of the scheduler, as `grpc.insecure_channel` takes it.
+    target: str
+    #: The id to register as.
+    rm: str
+    #: Returns the full state of the RM. Items sent before the call must be in it and are not sent again, so the program
+    #: has to change its own state before it calls `Client.allocate` and the like. Items sent during the call are queued
+    #: behind the state. An exception ends `run` with a `StateError`.
+    state: Callable[[], State]
+    #: Receives the answers.
+    handler: Handler
+    #: Answers the scheduler's questions. Without it, every node with enough capacity is accepted.
+    callbacks: Optional[Callbacks] = None
+
+    #: For a connection with TLS, such as `grpc.ssl_channel_credentials()`. None: without TLS.
+    credentials: Optional[grpc.ChannelCredentials] = None
+    #: A bearer token, or a function that returns the present one before each call.
+    token: Union[str, Callable[[], str]] = field(default="", repr=False)
+    #: Channel arguments of gRPC in addition to those of the client.
+    options: Sequence[Tuple[str, Union[int, str]]] = ()
+
+    #: Names this process among several of the RM.
+    instance: str = ""
+    #: Takes over the session of another instance, if there is one. Then `state` is not called, and the messages that
+    #: the other instance has not acknowledged are received. It needs an instance, because the scheduler could not
+    #: distinguish two without a name.
+    attach: bool = False
+    #: The fields of a registration; `queues` is YAML.
+    policy_group: str = ""
+    queues: str = ""
+    version: str = ""
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+    build_info: Mapping[str, str] = field(default_factory=dict)
+
+    #: Called after each registration, before anything else of the session: at the start, after a restart of the
+    #: scheduler, and whenever a session was lost. The state is queued by then. The session continues when it returns.
+    registered: Optional[Callable[[Registration], None]] = None
+    #: Receives the reason when the streams have ended or could not be opened and the client is going to retry.
+    broken: Optional[Callable[[BaseException], None]] = None
+
+    #: The number of items that may be queued before a call blocks.
+    waiting: int = 100_000
+    #: The largest request in bytes, at most grpc.max_recv_message_bytes of the scheduler and at least 1,024. A larger
+    #: item is not sent (`ItemError`). Requests of several items have one mebibyte at most.
+    max_message: int = _MAX_MESSAGE
+    #: The pause after the first break and the longest, in seconds. Each is 1.6 times the one before, a fifth more or
+    #: less.
+    pause: float = 1.0
+    max_pause: float = 30.0
+
+    def check(self) -> None:
+        """Raises a ValueError or TypeError that names the invalid field."""
+        for name in ("target", "rm", "instance"):
+            text = getattr(self, name)
+            if not isinstance(text, str):
+                raise TypeError(f"Config.{name} is no text: {text!r}")
+            if not all(" " <= character <= "~" for character in text):
+                raise ValueError(f"Config.{name} is {text[:128]!r}: only printable ASCII can be sent in metadata")
+        for name in ("target", "rm"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"Config.{name} is empty")
+        if not callable(self.state):
+            raise TypeError("Config.state is no function")
+        if not isinstance(self.handler, Handler):
+            raise TypeError(f"Config.handler is a {type(self.handler).__name__}, and no monoceros.Handler")
+        if self.attach and not self.instance:
+            raise ValueError("Config.attach needs Config.instance: one without a name replaces the session")
+        if self.max_message < 1024:
+            raise ValueError(f"Config.max_message is {self.max_message}: 1024 bytes at least")
+        if self.waiting < 1:
+            raise ValueError(f"Config.waiting is {self.waiting}: one item at least")
+        if not 0 < self.pause <= self.max_pause:
+            raise ValueError(f"Config.pause is {self.pause}: more than 0 and at most Config.max_pause")
+        try:
+            self.registration()
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Config cannot be written as a registration: {error}") from error
+        if self.callbacks is not None:
+            self.callbacks.check()
+
+    def registration(self) -> si.RegisterResourceManagerRequest:
+        return si.RegisterResourceManagerRequest(
+            rmID=self.rm,
+            version=self.version,
+            policyGroup=self.policy_group,
+            buildInfo=self.build_info,
+            config=self.queues,
+            extraConfig=self.extra_config,
+        )
+
+
+class Client:
+    """The connection of one RM. Its methods may be called by any thread, and before `run`.
+
+    `with` closes the client at the end of the block.
+    """
+
+    def __init__(self, config: Config) -> None:
+        config.check()
+        self._config = dataclasses.replace(config)
+        if config.callbacks is not None:
+            self._config.callbacks = dataclasses.replace(config.callbacks)
+        self._outbox = Outbox(config.waiting, min(BATCH_BYTES, config.max_message))
+        self._inbox = Inbox(config.handler)
+        self._life = Life()
+        self._outgoing = Outgoing()
+        self._resumption = Resumption()
+        #: The number of the session; zero while there is none.
+        self._session = 0
+        #: The name and number of the connection, so that late calls of a broken one have no effect.
+        self._name = random.getrandbits(64)
+        self._attempt = 0
+        #: True until a session was lost.
+        self._attaches = config.attach
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    # Calls of the program that send items.
+
+    def nodes(self, *nodes: si.NodeInfo, timeout: Optional[float] = None) -> None:
+        """Reports new, changed or removed nodes.
+
+        Like the other methods that send items, it returns once copies of the items are queued, in the order of the
+        calls, and blocks only while the queue is full. `timeout` bounds that wait, in seconds; after it a `WaitError`
+        says how many items are queued. An item of another type is a TypeError, and nothing of the call is sent. An
+        item that is too large is an `ItemError`, and all others are sent.
+        """
+        self._queue(si.NodeInfo, nodes, timeout)
+
+    def add_applications(self, *applications: si.AddApplicationRequest, timeout: Optional[float] = None) -> None:
+        """Submits applications."""
+        self._queue(si.AddApplicationRequest, applications, timeout)
+
+    def remove_applications(self, *removals: si.RemoveApplicationRequest, timeout: Optional[float] = None) -> None:
+        """Ends applications."""
+        self._queue(si.RemoveApplicationRequest, removals, timeout)
+
+    def allocate(self, *allocations: si.Allocation, timeout: Optional[float] = None) -> None:
+        """Asks for allocations (without a node), changes their size, or reports running ones."""
+        self._queue(si.Allocation, allocations, timeout)
+
+    def release(self, *releases: si.AllocationRelease, timeout: Optional[float] = None) -> None:
+        """Ends allocations and withdraws asks."""
+        self._queue(si.AllocationRelease, releases, timeout)
+
+    def _queue(self, wanted: Type[AnyItem], messages: Sequence[AnyItem], timeout: Optional[float]) -> None:
+        for at, message in enumerate(messages):
+            if not isinstance(message, wanted):
+                raise TypeError(
+                    f"item {at + 1} of {len(messages)} is a {type(message).__name__}, and no {wanted.__name__}; "
+                    "nothing of the call is sent"
+                )
+        until = None if timeout is None else time.monotonic() + timeout
+        refused = []
+        for at, message in enumerate(messages):
+            item = Item.of(message)
+            why = item.refused(self._config.max_message)
+            if why is not None:
+                refused.append(why)
+                continue
+            try:
+                self._outbox.add(item, until)
+            except WaitError as error:
+                text = f"{at} of {len(messages)} items of the call are dealt with, before {name_of(message)}"
+                raise WaitError(f"{text}: {error}") from None
+        if refused:
+            raise ItemError(refused)
+
+    def flush(self, timeout: Optional[float] = None) -> None:
+        """Waits until the scheduler has acknowledged every item sent before.
+
+        The items are ordered then, and not yet decided. If a new session begins meanwhile, the state has reported
+        them.
+        """
+        self._outbox.flush(None if timeout is None else time.monotonic() + timeout)
+
+    def invalidate(self, what: Invalidation) -> None:
+        """Makes the scheduler retry requests that the predicate has refused.
+
+        It returns at once: the invalidation is sent when a stream is open, joined with earlier ones that are not sent
+        yet. More than a mebibyte of names counts as everything. If the connection breaks after an invalidation was
+        sent, the next stream invalidates everything, because the client cannot know whether it arrived.
+        """
+        if self._config.callbacks is None or self._config.callbacks.predicate is None:
+            raise ValueError("invalidate has no effect without Callbacks.predicate")
+        if not (what.all or what.nodes or what.allocations):
+            raise ValueError("the invalidation names neither nodes nor allocations, nor everything")
+        self._life.check()
+        self._outgoing.invalidate(what)
+
+    # Calls that wait for a session, or end it.
+
+    def wait_registered(self, timeout: Optional[float] = None) -> None:
+        """Blocks until the client is registered.
+
+        A client is registered until its session is lost; after a restart of the scheduler the call blocks until the
+        next registration. After `timeout` seconds it raises a `WaitError` with the last reason why the client could
+        not register.
+        """
+        self._life.wait(timeout)
+
+    def deregister(self, reason: str = "", timeout: Optional[float] = None) -> None:
+        """Ends the session of this client: the scheduler forgets the nodes, applications and allocations of the RM.
+
+        `run` then returns. If items sent before must take effect, call `flush` first. The reason is for operators, and
+        for another instance of the RM that comes later.
+
+        It blocks until the client is registered. If the scheduler refuses (PERMISSION_DENIED, by its access rules), the
+        client continues. If the connection breaks meanwhile, the session may be over or not: the error says so, and the
+        client does not register again if it is over. A second call is harmless then.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        session = self._life.wait(timeout)
+        left = _CALL_WAIT if until is None else max(until - time.monotonic(), 0.001)
+        request = admin_pb2.DeregisterResourceManagerRequest(
+            rm_id=self._config.rm, session_id=session, reason=reason
+        )
+        self._life.leave(True)
+        with self.new_channel() as channel:
+            stub = admin_pb2_grpc.AdminServiceStub(channel)
+            call = stub.DeregisterResourceManager.future(request, timeout=left, metadata=self._identity())
+            try:
+                call.result()
+            except grpc.RpcError:
+                end = call_error("deregister", call)
+                if end.code not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    self._life.leave(False)
+                elif self._life.has_left:
+                    return
+                raise end from None
+        self._life.stop()
+
+    def close(self) -> None:
+        """Ends the client without ending the session. A signal handler may call it.
+
+        The scheduler keeps the session until session.pause_timeout has passed, and allocations keep running. `run`
+        then returns.
+        """
+        if not self._life.stop():
+            self._outbox.end(self._life.end(None))
+
+    def new_channel(self) -> grpc.Channel:
+        """Returns another connection with the same settings, for calls of other services. The caller closes it."""
+        options = [
+            ("grpc.keepalive_time_ms", 20_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            # Pings go on while only the scheduler sends.
+            ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.max_receive_message_length", _MAX_MESSAGE),
+            ("grpc.max_send_message_length", -1),
+            # The time limit of an attempt to connect.
+            ("grpc.min_reconnect_backoff_ms", 5_000),
+            # A channel does not share the back-off of an earlier one: the client itself pauses.
+            ("grpc.use_local_subchannel_pool", 1),
+            *self._config.options,
+        ]
+        if self._config.credentials is None:
+            return grpc.insecure_channel(self._config.target, options)
+        return grpc.secure_channel(self._config.target, self._config.credentials, options)
+
+    def _identity(self) -> Metadata:
+        token = self._config.token
+        text = token if isinstance(token, str) else token()
+        return (("authorization", f"Bearer {text}"),) if text else ()
+
+    # The loop that reconnects.
+
+    def run(self) -> None:
+        """Registers and keeps the RM connected until `deregister` or `close` is called, or a retry cannot help.
+
+        It is called once. It raises the `CallError` with the reason, a `StateError`, or the exception of a function of
+        the program, among them those of signal handlers, such as KeyboardInterrupt. Calls that send items raise an
+        `EndedError` from then on.
+        """
+        scope = self._life.start()
+        scope.on_end(self._inbox.wake)
+        handler = threading.Thread(
+            target=self._inbox.run, args=(scope,), name="monoceros-handler", daemon=True
+        )
+        handler.start()
+        why: Optional[BaseException] = None
+        try:
+            self._stay_connected(scope)
+        except BaseException as error:
+            why = error
+            raise
+        finally:
+            # In this order, because a handler may be waiting for the outbox.
+            self._outbox.end(self._life.end(why))
+            scope.end()
+            handler.join()
+
+    def _stay_connected(self, scope: Scope) -> None:
+        """Reconnects after each break, as long as a retry can help."""
+        pause = self._config.pause
+        while True:
+            began = time.monotonic()
+            why = self._connect(scope)
+            if scope.is_over:
+                if scope.why is not None:
+                    raise scope.why
+                return
+            self._life.broke(why)
+            verdict = judge(why)
+            if verdict is Verdict.STOP:
+                if isinstance(why, CallError) and why.reason == DEREGISTERED and self._life.gone():
+                    return
+                raise why
+            if verdict is Verdict.ANEW:
+                if self._life.gone():
+                    return
+                self._session, self._attaches = 0, False
+                self._resumption.last_event = 0
+            if self._config.broken is not None:
+                self._config.broken(why)
+            if time.monotonic() - began > _HEALTHY:
+                pause = self._config.pause
+            wait = pause * random.uniform(1 - _JITTER, 1 + _JITTER)
+            away, self._resumption.away = self._resumption.away, 0.0
+            scope.wait(max(wait, away))
+            pause = min(pause * _GROWTH, self._config.max_pause)
+
+    def _connect(self, scope: Scope) -> BaseException:
+        """Registers unless there is a session, and serves its streams until one of them ends. Returns why."""
+        self._attempt += 1
+        session = Session(scope, self._outbox, self._inbox)
+        with self.new_channel() as channel:
+            try:
+                if not self._session:
+                    self._register(channel, session.scope)
+                if not session.scope.is_over:
+                    self._serve(channel, session)
+            except Exception as error:
+                session.scope.end(error)
+            finally:
+                session.close()
+        return session.scope.why or scope.why or AssertionError("a session has ended without a reason")
+
+    def _outgoing_metadata(self) -> Metadata:
+        """Returns the metadata of the calls of an attempt: the attempt, the instance and the token."""
+        instance = (("x-si-instance", self._config.instance),) if self._config.instance else ()
+        return (("x-si-attempt", f"{self._name:016x}.{self._attempt}"), *instance, *self._identity())
+
+    def _register(self, channel: grpc.Channel, scope: Scope) -> None:
+        """Opens a session, to which the full state is reported, or takes over one."""
+        mode = (("x-si-register-mode", "attach"),) if self._attaches else ()
+        call = scheduler_pb2_grpc.SchedulerStub(channel).RegisterResourceManager.future(
+            self._config.registration(), timeout=_CALL_WAIT, metadata=(*self._outgoing_metadata(), *mode)
+        )
+        scope.on_end(call.cancel)
+        try:
+            call.result()
+        except (grpc.RpcError, grpc.FutureCancelledError):
+            raise call_error("register", call) from None
+        headers = call.initial_metadata()
+        number = first(headers, "x-si-session")
+        if not number.isdigit():
+            raise OldSchedulerError
+        registration = Registration(
+            int(number), first(headers, "x-si-scheduler"), first(headers, "x-si-registered")
+        )
+        if registration.outcome == "attached":
+            taken = first(headers, "x-si-taken-seq")
+            if not taken.isdigit():
+                raise OldSchedulerError
+            self._outbox.attach(int(taken))
+        else:
+            self._report(scope)
+        if scope.is_over:
+            return
+        self._session = registration.session
+        self._life.registered(registration.session)
+        if self._config.registered is not None:
+            self._config.registered(registration)
+
+    def _report(self, scope: Scope) -> None:
+        """Queues the state of the RM, in place of all requests made before."""
+        # In this order: the first begin releases callers that are blocked by the outbox, which a handler may be.
+        self._outbox.begin()
+        self._inbox.begin(scope)
+        # Items sent up to here are in the state.
+        self._outbox.begin()
+        try:
+            items, refused = report(self._config.state(), self._config.max_message)
+        except Exception as error:
+            raise StateError(f"Config.state: {error!r}") from error
+        for kind, reply in refused:
+            self._inbox.put(kind, 0, reply, scope)
+        self._outbox.proceed(items)
+
+    def _serve(self, channel: grpc.Channel, session: Session) -> None:
+        """Opens the streams of the session, and waits until they have ended."""
+        common = self._outgoing_metadata()
+        if self._config.callbacks is not None:
+            attachment = Attachment(self._config.callbacks, self._outgoing, self._resumption, session.scope)
+            stub = callback_pb2_grpc.CallbackServiceStub(channel)
+            attachment.open(
+                lambda messages: stub.Attach(messages, metadata=common),
+                self._config.rm,
+                self._session,
+                self._config.instance,
+            )
+            for task in attachment.tasks():
+                session.task(task)
+
+        def metadata(kind: Kind) -> Metadata:
+            return (
+                *common,
+                ("x-si-rm-id", self._config.rm),
+                ("x-si-session", str(self._session)),
+                ("x-si-resume", str(self._inbox.resume(kind))),
+                ("x-si-client-seq", str(self._outbox.known())),
+            )
+
+        session.open(channel, metadata)
+        self._life.connected()
+        session.scope.wait()

@@ -1,0 +1,129 @@
+"""Errors, and how the client continues after the end of a call or stream."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple, Sequence, Tuple
+
+import grpc
+
+
+class Error(Exception):
+    """Base of the errors of this package."""
+
+
+class CallError(Error):
+    """The end of a call or stream."""
+
+    def __init__(self, op: str, code: grpc.StatusCode, details: str, reason: str) -> None:
+        super().__init__(op, code, details, reason)
+        #: The call or stream, such as `register` or `node stream`.
+        self.op = op
+        self.code = code
+        #: The sentence of the status, for people.
+        self.details = details
+        #: The machine-readable reason, such as SESSION_STALE; empty if the scheduler gave none.
+        self.reason = reason
+
+    def __str__(self) -> str:
+        text = f"{self.op}: {self.code.name}: {self.details}"
+        return f"{text} [{self.reason}]" if self.reason else text
+
+
+class Refused(NamedTuple):
+    """An item that was not sent."""
+
+    #: Names the item, such as "allocation `a` of application `x`".
+    item: str
+    why: str
+
+
+class ItemError(Error):
+    """Items of a call were not sent. The other items of the call were."""
+
+    def __init__(self, refused: Sequence[Refused]) -> None:
+        super().__init__("; ".join(f"{one.item}: {one.why}" for one in refused))
+        self.refused: Tuple[Refused, ...] = tuple(refused)
+
+
+class StateError(Error):
+    """`Config.state` has failed, which is the cause, or has returned a state that cannot be sent."""
+
+
+class RunningError(Error):
+    """`run` was called before. A client runs once."""
+
+
+class EndedError(Error):
+    """The client has ended. The cause is the error of `run`, if there was one."""
+
+
+class WaitError(Error, TimeoutError):
+    """The time limit of a call has passed. The cause is the last reason why the client could not connect."""
+
+
+class OldSchedulerError(Error):
+    """The scheduler does not number requests: it is older than this client."""
+
+    def __init__(self) -> None:
+        super().__init__("the scheduler does not number requests; it is older than this client")
+
+
+class VoidSessionError(Error):
+    """The client has found its session to be inconsistent, and registers again."""
+
+    def __init__(self) -> None:
+        super().__init__("the scheduler and the client do not know of the same requests")
+
+
+#: The reason of streams whose session was ended by a deregistration, whatever the code of their status.
+DEREGISTERED = "DEREGISTERED"
+
+
+def short(name: str) -> str:
+    """Cuts a name, which may be the part of an item that is too large."""
+    return name if len(name) <= 128 else name[:128] + "…"
+
+
+class Verdict(enum.Enum):
+    """How the client continues when a stream or the registration has ended."""
+
+    #: Opens the streams of the session again.
+    AGAIN = enum.auto()
+    #: Registers again and reports the full state.
+    ANEW = enum.auto()
+    #: Ends: a retry cannot help, or another instance has taken over the RM.
+    STOP = enum.auto()
+
+
+_ANEW = frozenset(
+    {"SESSION_STALE", "RM_NOT_REGISTERED", "RESYNC_REQUIRED", "MESSAGE_UNREADABLE", "INTERNAL_ERROR"}
+)
+_STOP = frozenset(
+    {"SESSION_SUPERSEDED", "STREAM_DISPLACED", DEREGISTERED, "LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_ID"}
+)
+_STOP_CODES = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+
+
+def judge(error: BaseException) -> Verdict:
+    """Decides by reason first, and else by code."""
+    if isinstance(error, VoidSessionError):
+        return Verdict.ANEW
+    if not isinstance(error, CallError):
+        return Verdict.STOP
+    if error.code == grpc.StatusCode.OUT_OF_RANGE:
+        # A message is larger than the scheduler accepts (grpc.max_recv_message_bytes), and would be again.
+        return Verdict.STOP
+    if error.reason in _ANEW:
+        return Verdict.ANEW
+    if error.reason in _STOP or error.code in _STOP_CODES:
+        return Verdict.STOP
+    return Verdict.AGAIN
