@@ -63,6 +63,11 @@ class Request:
         return True
 
 
+#: The last request of an outbox that has none.
+_NOTHING = Request(Kind.NODE, 0.0)
+_NOTHING.is_over = True
+
+
 class Outbox:
     """See the head of this module. All methods may be called by any thread."""
 
@@ -199,9 +204,7 @@ class Outbox:
     def flush(self, until: Optional[float] = None) -> None:
         """Waits until all items added before are acknowledged, or a new session begins."""
         with self._condition:
-            if not self._pending and not self._sent:
-                return
-            last = (self._pending or self._sent)[-1]
+            last = (self._pending or self._sent or [_NOTHING])[-1]
             self._wait(lambda: last.is_over, until, "the scheduler has not acknowledged all items in time")
 
     def begin(self) -> None:

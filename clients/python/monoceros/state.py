@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import List, Sequence, Tuple
+from typing import Iterator, List, Sequence, Tuple, Type, TypeVar
 
 from monoceros.errors import Refused
 from monoceros.items import AnyReply, Item, Kind
 from monoceros.si.v1 import types_pb2 as si
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -39,7 +41,7 @@ def report(state: State, most: int) -> Tuple[List[Item], List[Tuple[Kind, AnyRep
     nodes = si.NodeResponse()
     applications = si.ApplicationResponse()
     allocations = si.AllocationResponse()
-    for node in state.nodes:
+    for node in _all(si.NodeInfo, state.nodes, "node"):
         closed = si.NodeInfo()
         closed.CopyFrom(node)
         closed.action = si.NodeInfo.CREATE_DRAIN
@@ -55,14 +57,14 @@ def report(state: State, most: int) -> Tuple[List[Item], List[Tuple[Kind, AnyRep
                 nodeID=node.nodeID, action=si.NodeInfo.DRAIN_TO_SCHEDULABLE, attributes=node.attributes
             )
             opening.append(Item.of(opened))
-    for application in state.applications:
+    for application in _all(si.AddApplicationRequest, state.applications, "application"):
         item = Item.of(application)
         refused = item.refused(most)
         if refused:
             applications.rejected.add(applicationID=application.applicationID, reason=_reason(refused))
         else:
             items.append(item)
-    for allocation in state.allocations:
+    for allocation in _all(si.Allocation, state.allocations, "allocation"):
         item = Item.of(allocation)
         refused = item.refused(most)
         if refused:
@@ -81,6 +83,14 @@ def report(state: State, most: int) -> Tuple[List[Item], List[Tuple[Kind, AnyRep
     if allocations.rejectedAllocations:
         replies.append((Kind.ALLOCATION, allocations))
     return items + opening + asks, replies
+
+
+def _all(wanted: Type[T], items: Sequence[T], name: str) -> Iterator[T]:
+    """Returns the items, each of which has to be of one type."""
+    for at, item in enumerate(items):
+        if not isinstance(item, wanted):
+            raise TypeError(f"{name} {at + 1} of {len(items)} is a {type(item).__name__}, and no {wanted.__name__}")
+        yield item
 
 
 def _reason(refused: Refused) -> str:
