@@ -243,7 +243,7 @@ class Attachment:
 
     def _predicates(self, asked: callback.PredicateBatch) -> None:
         """Answers a batch, in several messages if the answers are large. Nothing is sent once it is cancelled or late."""
-        batch = self._batches[asked.batch_id]
+        batch = self._batches.get(asked.batch_id) or _Batch(self._scope, asked.deadline_ms)
         try:
             results = callback.PredicateResults(batch_id=asked.batch_id, cache_seq=self._applied)
             size = 0
@@ -261,7 +261,7 @@ class Attachment:
             results.last = True
             self._send(callback.ShimMessage(predicate_results=results))
         finally:
-            del self._batches[asked.batch_id]
+            self._batches.pop(asked.batch_id, None)
 
     def _judge(self, question: Question) -> Answer:
         """Calls the program's predicate."""
