@@ -1,5 +1,5 @@
 //! Packages and monitoring: the image, the chart, plain manifests, the systemd unit, the Debian
-//! package, the workflow of releases, dashboards and alerts.
+//! package, published crates, the workflow of releases, dashboards and alerts.
 //!
 //! The tests do not need a container runtime: they check what such a tool would check. If the tool
 //! of a format is installed (`helm`, `promtool`, `actionlint`, `systemd-analyze`), it is run, too;
@@ -7,6 +7,7 @@
 //! is installed. A failed build is then an error.
 
 mod chart;
+mod crates;
 mod debian;
 mod guided;
 mod image;
@@ -110,10 +111,10 @@ fn printed(command: &mut Command) -> String {
 }
 
 /// A folder, removed when dropped.
-struct TempFolder(PathBuf);
+pub(crate) struct TempFolder(pub(crate) PathBuf);
 
 impl TempFolder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("monoceros-{}-{name}", std::process::id()));
         // Left by a killed run with the same number.
         let _ = std::fs::remove_dir_all(&path);
