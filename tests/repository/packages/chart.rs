@@ -240,10 +240,47 @@ fn helm_accepts_the_chart_and_its_values() {
         "kubernetes.trustUser=maybe",
         "kubernetes.priorityClass.value=2000000000",
         "kubernetes.namespacePolicy.apiVersion=v2",
+        "image.digest=0123",
     ] {
         let refused = template(&helm).args(["--set", wrong]).output().unwrap();
         assert!(!refused.status.success(), "`{wrong}` is an error");
     }
+}
+
+#[test]
+fn a_cluster_that_is_too_old_is_refused_with_a_sentence() {
+    let Some(helm) = tool("helm") else { return };
+    let on = |version: &str, set: &str| {
+        let mut command = Command::new(helm.get_program());
+        command.args(["template", "r", "--set", set, "--kube-version", version]);
+        command.arg(root().join(CHART)).output().unwrap()
+    };
+    let refused = on("1.32.9", "kubernetes.enabled=true");
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    let sentence =
+        "kubernetes.enabled needs Kubernetes 1.33 or later, and this cluster has v1.32.9";
+    assert!(!refused.status.success() && errors.contains(sentence), "{errors}");
+    for (version, enabled) in [("1.32.9", false), ("1.33.0", true), ("1.34.1-eks-1", true)] {
+        let taken = on(version, &format!("kubernetes.enabled={enabled}"));
+        let errors = String::from_utf8_lossy(&taken.stderr);
+        assert!(taken.status.success(), "{version}: {errors}");
+    }
+}
+
+#[test]
+fn the_image_is_named_by_tag_digest_or_version() {
+    let Some(helm) = tool("helm") else { return };
+    let image = |values: &[&str]| {
+        let all = Rendered::of(&helm, values);
+        at(&all.one("Deployment")["spec"], "/template/spec/containers/0/image").to_owned()
+    };
+    let repository = "image.repository=r.example/monoceros";
+    let of_digest = format!("sha256:{}", "0".repeat(64));
+    let digest = format!("image.digest={of_digest}");
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(image(&[repository]), format!("r.example/monoceros:{version}"));
+    assert_eq!(image(&[repository, &digest]), format!("r.example/monoceros@{of_digest}"));
+    assert_eq!(image(&[repository, &digest, "image.tag=mine"]), "r.example/monoceros:mine");
 }
 
 #[test]

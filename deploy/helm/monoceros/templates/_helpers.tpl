@@ -43,6 +43,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{/* The image: by its tag if one is chosen, else by its digest if there is one. */}}
+{{- define "monoceros.image" -}}
+{{- if and .Values.image.digest (not .Values.image.tag) }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{/* Fails where the cluster is too old for what is switched on. */}}
+{{- define "monoceros.needs" -}}
+{{- if and .Values.kubernetes.enabled (semverCompare "<1.33.0-0" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "kubernetes.enabled needs Kubernetes 1.33 or later, and this cluster has %s: upgrade it, or set kubernetes.enabled=false for a scheduler that serves other shims" .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- end }}
+
 {{/* In which version the cluster has policies that change what is created. */}}
 {{- define "monoceros.mutatingPolicyVersion" -}}
 {{- $group := "admissionregistration.k8s.io" }}
