@@ -12,6 +12,7 @@ use monoceros::grpc::stubs::DESCRIPTORS;
 
 use crate::harness::programs::skipped;
 use crate::harness::{Service, TempFile};
+use crate::packages::TempFolder;
 use crate::python::python;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -99,6 +100,56 @@ fn the_go_client_passes_its_tests() {
     let seen = go(&module, &["test", "-v", "-count=1", "./..."], &variables);
     assert!(!seen.contains("SKIP"), "{seen}");
 }
+
+/// Copies the files of a module of this repository that Git has.
+fn copy_module(from: &Path, to: &Path) {
+    let listed = Command::new("git").args(["ls-files", "-z", "."]).current_dir(from).output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    for file in listed.split_terminator('\0') {
+        let target = to.join(file);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(from.join(file), target).unwrap();
+    }
+    assert!(to.join("go.mod").is_file(), "{listed}");
+}
+
+/// The module is complete by itself, as somebody gets it who requires it by its published path.
+#[test]
+fn the_go_module_works_outside_the_repository() {
+    let Some(module) = go_module("clients/go") else { return };
+    let folder = TempFolder::new("go-module");
+    let (copied, program) = (folder.0.join("module"), folder.0.join("program"));
+    copy_module(&module, &copied);
+    go(&copied, &["vet", "-mod=readonly", "./..."], &[]);
+
+    std::fs::create_dir_all(&program).unwrap();
+    std::fs::write(program.join("main.go"), PROGRAM).unwrap();
+    std::fs::copy(module.join("go.sum"), program.join("go.sum")).unwrap();
+    // The manual has these lines for whoever has a checkout.
+    let required = "-require=monoceros.io/clients/go@v0.0.0";
+    let replaced = "-replace=monoceros.io/clients/go=../module";
+    go(&program, &["mod", "init", "example.org/rm"], &[]);
+    go(&program, &["mod", "edit", required, replaced], &[]);
+    // What the module requires is fetched already, and nothing else may be.
+    let offline = [("GOFLAGS", "-mod=mod"), ("GOPROXY", "off")];
+    go(&program, &["vet", "./..."], &offline);
+    let printed = go(&program, &["run", "."], &offline);
+    assert_eq!(printed, "monoceros: Config.Target is empty\n");
+}
+
+const PROGRAM: &str = r#"package main
+
+import (
+	"fmt"
+
+	monoceros "monoceros.io/clients/go"
+)
+
+func main() {
+	_, err := monoceros.New(monoceros.Config{})
+	fmt.Println(err)
+}
+"#;
 
 #[test]
 fn a_go_program_of_the_published_interface_runs() {
