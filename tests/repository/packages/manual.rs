@@ -26,7 +26,7 @@ fn the_install_page_names_existing_things() {
             n_files += 1;
         }
     }
-    assert_eq!((n_commands, n_files), (2, 5));
+    assert_eq!((n_commands, n_files), (2, 3));
 
     let values = yaml(&text("deploy/helm/monoceros/values.yaml"));
     let tables = page.split("| value | what it is |").skip(1);

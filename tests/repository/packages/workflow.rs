@@ -7,7 +7,7 @@ use std::process::Command;
 use regex::Regex;
 use serde_json::Value;
 
-use super::{TempFolder, on_path, printed, root, skipped, text, tool, yaml};
+use super::{TempFolder, at, on_path, printed, root, skipped, text, tool, yaml};
 
 const WORKFLOW: &str = ".github/workflows/release.yml";
 const OF_CHANGES: &str = ".github/workflows/check.yml";
@@ -47,19 +47,33 @@ fn script(workflow: &Value, job: &str, name: &str) -> String {
     step["run"].as_str().unwrap().replace("${{ matrix.target }}", "x86_64-unknown-linux-gnu")
 }
 
-/// Runs a step as the workflow does for the tag of this version, in a folder like a checkout.
-fn run(script: &str, folder: &Path, helm: Option<&Command>) -> String {
+/// The image and the chart that earlier steps have pushed.
+const PUSHED: [(&str, &str); 4] = [
+    ("IMAGE", "ghcr.io/us/monoceros"),
+    ("IMAGE_DIGEST", "sha256:1111111111111111111111111111111111111111111111111111111111111111"),
+    ("CHART", "ghcr.io/us/charts/monoceros"),
+    ("CHART_DIGEST", "sha256:2222222222222222222222222222222222222222222222222222222222222222"),
+];
+
+/// Runs a step as the workflow does for a tag, in a folder like a checkout. `programs` is a folder
+/// of programs that come before those of the machine.
+fn run_for(tag: &str, script: &str, folder: &Path, programs: Option<&Path>) -> String {
     let mut bash = Command::new("bash");
     bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]).current_dir(folder);
-    bash.env("GITHUB_REF_NAME", concat!("v", env!("CARGO_PKG_VERSION")));
-    bash.env("GITHUB_SERVER_URL", "https://forge").env("GITHUB_REPOSITORY", "us/monoceros");
-    if let Some(helm) = helm {
-        let programs = Path::new(helm.get_program()).parent().unwrap().to_owned();
+    bash.env("GITHUB_REF_NAME", tag).envs(PUSHED).env("GITHUB_ENV", folder.join("variables"));
+    bash.env("GITHUB_SERVER_URL", "https://forge").env("GITHUB_REPOSITORY", "Us/monoceros");
+    bash.env("GITHUB_REPOSITORY_OWNER", "Us");
+    if let Some(programs) = programs {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let all = std::iter::once(programs).chain(std::env::split_paths(&path));
+        let all = std::iter::once(programs.to_owned()).chain(std::env::split_paths(&path));
         bash.env("PATH", std::env::join_paths(all).unwrap());
     }
     printed(&mut bash)
+}
+
+/// Runs a step for the tag of this version.
+fn run(script: &str, folder: &Path, programs: Option<&Path>) -> String {
+    run_for(concat!("v", env!("CARGO_PKG_VERSION")), script, folder, programs)
 }
 
 /// Runs the workflow's commands for the archive, the chart, the checksums and the notes of the
@@ -96,12 +110,15 @@ fn local_release_steps_make_their_files() {
     assert!(version_line.starts_with(&format!("monoceros {version} (commit ")), "{version_line}");
 
     if let Some(helm) = tool("helm") {
-        run(&script(&workflow, "chart", "The chart"), &folder.0, Some(&helm));
-        for made in
-            [format!("monoceros-{version}.tgz"), format!("monoceros-{version}-kubernetes.yaml")]
-        {
-            assert!(folder.0.join("out").join(&made).is_file(), "{made}");
-        }
+        let programs = Path::new(helm.get_program()).parent().unwrap();
+        run(&script(&workflow, "release", "The chart"), &folder.0, Some(programs));
+        let image = format!("image: \"{}@{}\"\n", PUSHED[0].1, PUSHED[1].1);
+        let chart = folder.0.join(format!("out/monoceros-{version}.tgz"));
+        let mut template = Command::new(helm.get_program());
+        template.args(["template", "r", "--kube-version=1.33.0"]).arg(chart);
+        assert!(printed(&mut template).contains(&image), "the chart installs the pushed image");
+        let manifests = folder.0.join(format!("out/monoceros-{version}-kubernetes.yaml"));
+        assert!(std::fs::read_to_string(manifests).unwrap().contains(&image));
     }
 
     run(&script(&workflow, "release", "checksums"), &folder.0, None);
@@ -114,9 +131,87 @@ fn local_release_steps_make_their_files() {
     let of_version =
         changes.split("\n## ").find_map(|part| part.strip_prefix(&format!("{version} - ")));
     let (_, expected) = of_version.unwrap().split_once('\n').unwrap();
-    assert_eq!(notes.lines().count(), expected.lines().count());
-    assert!(notes.contains(&format!("](https://forge/us/monoceros/blob/v{version}/docs/page.md)")));
+    let (changes, digests) = notes.split_once("\n### Digests\n").unwrap();
+    assert_eq!(changes.lines().count(), expected.lines().count());
+    assert!(
+        changes.contains(&format!("](https://forge/Us/monoceros/blob/v{version}/docs/page.md)"))
+    );
+    for (_, pushed) in PUSHED {
+        assert!(digests.contains(pushed), "{digests}");
+    }
+    let heading = digests.split("docs/install.md#").nth(1).unwrap().split(')').next().unwrap();
+    let headings = text("docs/install.md").to_lowercase().replace(' ', "-");
+    assert!(headings.contains(&format!("#-{heading}\n")), "{heading}");
     assert!(!notes.contains("](docs/") && !notes.lines().any(|line| line.starts_with("## ")));
+}
+
+/// Writes a program that notes its arguments in `calls`, and then runs `script`.
+fn stand_in(folder: &Path, name: &str, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join(name);
+    let calls = folder.join("calls");
+    let text = format!("#!/bin/sh\necho \"{name} $*\" >> {}\n{script}\n", calls.display());
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Runs the steps that push image and chart with stand-ins for the programs that need a network.
+#[test]
+fn pushed_images_and_charts_are_signed_by_digest() {
+    if on_path("bash").is_none() || on_path("jq").is_none() {
+        skipped("there is no bash or no jq to run the steps that push");
+        return;
+    }
+    let workflow = yaml(&text(WORKFLOW));
+    let image = script(&workflow, "release", "The image");
+    let chart = script(&workflow, "release", "Push the chart");
+    for (tag, is_latest) in [("v9.0.0", true), ("v9.0.0-rc.1", false)] {
+        let folder = TempFolder::new(&format!("push-{tag}"));
+        let inspected = format!("{{\"digest\": \"{}\"}}", PUSHED[1].1);
+        let docker = format!("case \"$*\" in *inspect*) echo '{inspected}' ;; esac");
+        stand_in(&folder.0, "docker", &docker);
+        stand_in(&folder.0, "helm", &format!("echo 'Digest: {}' >&2", PUSHED[3].1));
+        stand_in(&folder.0, "cosign", "");
+        run_for(tag, &image, &folder.0, Some(&folder.0));
+        run_for(tag, &chart, &folder.0, Some(&folder.0));
+        let calls = std::fs::read_to_string(folder.0.join("calls")).unwrap();
+        let name = format!("ghcr.io/us/monoceros:{}", &tag[1..]);
+        for architecture in ["amd64", "arm64"] {
+            assert!(calls.contains(&format!("docker push {name}-{architecture}\n")), "{calls}");
+        }
+        assert!(calls.contains(&format!("imagetools create --tag {name} ")), "{calls}");
+        assert_eq!(calls.contains("monoceros:latest"), is_latest, "{tag}: {calls}");
+        let signed: Vec<_> = calls.lines().filter(|line| line.starts_with("cosign ")).collect();
+        let of_image = format!("cosign sign --yes --recursive {}@{}", PUSHED[0].1, PUSHED[1].1);
+        let of_chart = format!("cosign sign --yes {}@{}", PUSHED[2].1, PUSHED[3].1);
+        assert_eq!(signed, [of_image, of_chart]);
+        let variables = std::fs::read_to_string(folder.0.join("variables")).unwrap();
+        let expected = PUSHED.map(|(name, value)| format!("{name}={value}\n")).concat();
+        assert_eq!(variables, expected);
+    }
+}
+
+#[test]
+fn everything_that_is_released_has_an_attestation() {
+    let workflow = yaml(&text(WORKFLOW));
+    let job = &workflow["jobs"]["release"];
+    for right in ["attestations", "contents", "id-token", "packages"] {
+        assert_eq!(job["permissions"][right], "write", "{right}");
+    }
+    let all: Vec<&Value> = steps(&workflow, "release").collect();
+    let is_attested = |step: &&&Value| {
+        step["uses"].as_str().is_some_and(|it| it.starts_with("actions/attest-build-provenance@"))
+    };
+    let attested: Vec<_> = all.iter().filter(is_attested).map(|step| &step["with"]).collect();
+    for (subject, name) in [("IMAGE", 0), ("CHART", 1)] {
+        assert_eq!(at(attested[name], "/subject-name"), format!("${{{{ env.{subject} }}}}"));
+        let digest = format!("${{{{ env.{subject}_DIGEST }}}}");
+        assert_eq!(at(attested[name], "/subject-digest"), digest);
+    }
+    assert_eq!(at(attested[2], "/subject-path"), "out/*");
+    // The release is the last step, and a version with a hyphen is a pre-release.
+    let last = at(all.last().unwrap(), "/run");
+    assert!(last.contains("*-*) kind=(--prerelease)") && last.contains("gh release create"));
 }
 
 #[test]
@@ -180,7 +275,6 @@ fn releases_are_tested_on_an_api_server() {
     for job in ["build", "image"] {
         assert!(runs(job).contains("kubernetes --help"), "{job} looks that it can");
     }
-    assert!(runs("chart").contains("cp deploy/kubernetes/monoceros.yaml"));
 
     // The server is built with at least the version that its module requires.
     let go = steps(&workflow, "check").find(|step| step["uses"] == "actions/setup-go@v5").unwrap();
