@@ -247,3 +247,32 @@ async fn twenty_thousand_asks_in_batches_are_all_answered() {
         assert!(largest.is_some_and(|largest| *largest <= 1_000), "{largest:?}");
     });
 }
+
+#[tokio::test]
+async fn an_ask_that_nothing_could_hold_is_logged() {
+    let service = Service::start();
+    let mut client = service.client().await;
+    let max = "          - name: a\n            resources: {max: {vcore: 3}}\n";
+    let queues = harness::QUEUES.replace("          - name: a\n", max);
+    client.register_resource_manager(registration("rm", &queues)).await.unwrap();
+    let rm = Rm::open(client, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("capped", "root.a").await.with_application("free", "root.b").await;
+    let large = |application: &str, key: &str| si::Allocation {
+        resource_per_alloc: Some(resource(900_000, 1)),
+        ..ask(application, key)
+    };
+    let asks = vec![large("capped", "x"), large("capped", "y"), large("free", "z")];
+    rm.send_allocations(vec![], asks, vec![]).await;
+    // One line for each class of asks.
+    let of_queue = "the ask exceeds the maximum of a queue, and waits until that is raised";
+    let of_nodes = "the ask exceeds every node, and waits for a larger one";
+    service.until_logged(of_queue, 1).await;
+    service.until_logged(of_nodes, 1).await;
+    let log = service.log();
+    assert_eq!((log.matches(of_queue).count(), log.matches(of_nodes).count()), (1, 1), "{log}");
+    assert!(log.contains("queue=root.a") && log.contains("application=free ask=z"), "{log}");
+    // An ask that only waits for a free node is no mistake.
+    rm.send_allocations(vec![], vec![ask("free", "small")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    assert_eq!(service.log().matches("the ask exceeds").count(), 2);
+}

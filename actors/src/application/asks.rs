@@ -15,12 +15,14 @@ use monoceros_rules::pending::reservations::End;
 use monoceros_rules::specs::ask::{AskSpec, TaskGroup};
 use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use monoceros_rules::values::ids::{AllocationId, AskSlot};
+use monoceros_rules::values::quantity::all_written;
 use monoceros_rules::values::resources::Resources;
 
 use super::effects::VisitEffects;
 use super::predicates::GiveUp;
 use super::{Application, events};
 use crate::events::{AskAdded, Event, EventKind, Happening};
+use crate::queue::QueueFacts;
 use crate::step::{Baton, NodeWork, Notice};
 
 impl Application {
@@ -48,7 +50,28 @@ impl Application {
             let (owner, spec) = (Arc::clone(&self.owner), Arc::clone(&spec));
             Happening::AskAdded(AskAdded { owner, spec, at_ns })
         });
-        self.add(known, spec, terms, baton, effects);
+        let n_classes = self.book.asks.n_classes();
+        self.add(known, Arc::clone(&spec), terms, baton, effects);
+        if self.book.asks.n_classes() > n_classes {
+            self.warn_if_too_large(&spec, baton);
+        }
+    }
+
+    /// Logs that the first ask of its class exceeds the maximum of a queue, or each node. It stays
+    /// pending, since either may change; but its resource manager may be waiting for nothing.
+    fn warn_if_too_large(&self, spec: &AskSpec, baton: &Baton) {
+        let (application, amount) = (&self.book.id, || all_written(&spec.resources.sorted()));
+        let is_below = |facts: &&Arc<QueueFacts>| {
+            facts.config.max.as_ref().is_some_and(|max| !max.allows(&spec.resources))
+        };
+        if let Some(facts) = baton.directory.upward(self.leaf_facts.slot).find(is_below) {
+            tracing::warn!(%application, ask = %spec.key, amount = amount(),
+                queue = %facts.config.path,
+                "the ask exceeds the maximum of a queue, and waits until that is raised");
+        } else if baton.books.nodes.exceeds_each(&spec.resources) {
+            tracing::warn!(%application, ask = %spec.key, amount = amount(),
+                "the ask exceeds every node, and waits for a larger one");
+        }
     }
 
     /// Adds an ask, or replaces the `known` one, with these terms of its placement constraint.

@@ -464,6 +464,12 @@ impl NodeIndex {
         left.into()
     }
 
+    /// Whether this amount exceeds the capacity of each node, free or not. `false` if there is no
+    /// node, or if too many capacities differ to tell.
+    pub fn exceeds_each(&self, wanted: &Resources) -> bool {
+        self.share.exceeds_each(wanted)
+    }
+
     /// Whether all nodes together have this amount free, perhaps a little on each.
     pub fn is_free_in_all(&self, wanted: &Resources) -> bool {
         self.free.holds(wanted)

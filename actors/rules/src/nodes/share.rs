@@ -96,6 +96,14 @@ impl Share {
         }
     }
 
+    /// Whether this amount exceeds the capacity of each node. `false` if there is no node, or if
+    /// too many capacities differ to tell.
+    pub(super) fn exceeds_each(&self, wanted: &Resources) -> bool {
+        self.of_other_sizes == 0
+            && !self.sizes.is_empty()
+            && !self.sizes.iter().any(|(total, _)| total.holds(wanted))
+    }
+
     /// Whether a node of this capacity may be set aside for an ask of this amount, after a node
     /// with the capacity `instead` was given back.
     pub(super) fn allows(
@@ -153,6 +161,26 @@ mod tests {
             assert_eq!(set_aside_all(&mut nodes, &slots, &of(6, 0)), may, "of {there}");
             assert!(!nodes.may_set_aside_any(&of(6, 0)) || may == there);
         }
+    }
+
+    #[test]
+    fn an_amount_may_exceed_each_node_while_their_capacities_are_listed() {
+        let (mut nodes, slots) = nodes_of(3, &of(8, 0));
+        let with_gpu = nodes.insert("g".into(), of(4, 1), of(0, 0), true).unwrap();
+        let exceeds = |nodes: &NodeIndex, vcore, gpu| nodes.exceeds_each(&of(vcore, gpu));
+        assert!(!exceeds(&nodes, 8, 0) && !exceeds(&nodes, 4, 1), "also on nodes that are full");
+        assert!(exceeds(&nodes, 9, 0) && exceeds(&nodes, 8, 1));
+        nodes.remove(with_gpu);
+        assert!(exceeds(&nodes, 1, 1));
+        for slot in slots {
+            nodes.remove(slot);
+        }
+        assert!(!exceeds(&nodes, 9, 0), "there may be nodes later");
+        for size in 0..100 {
+            let total = of(size, 0);
+            nodes.insert(format!("{size}").into(), total.clone(), total, true).unwrap();
+        }
+        assert!(!exceeds(&nodes, 1_000, 0), "not all of them are listed");
     }
 
     #[test]
