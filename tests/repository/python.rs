@@ -1,11 +1,12 @@
-//! The Python shim with the stock gRPC package: its observations at the start, after a restart of
-//! the scheduler, and at its end.
+//! The Python client: its own tests, its types, its package, and the example on it, with its
+//! observations at the start, after a restart of the scheduler, and at its end.
 //!
-//! The packages come from an index on the network, which a test must not need. So it runs only if
-//! they are installed: in the machine's Python, or by an earlier run with
+//! The packages that it needs come from an index on the network, which a test must not need. So it
+//! runs only if they are installed: in the machine's Python, or by an earlier run with
 //! `MONOCEROS_PYTHON=install`. With that variable, a failed installation is an error. Otherwise a
 //! line says that the test is skipped.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,34 +14,64 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use monoceros::grpc::stubs::DESCRIPTORS;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::Value;
 
 use crate::harness::programs::skipped;
 use crate::harness::{self, Service, TempFile};
 
-/// Longest wait for the first line, before which the shim makes its stubs.
+/// Longest wait for an observation.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/shim.py");
-/// Modules that the example and the tests import.
+const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/python");
+/// Modules that the client and the tests import. Its types and its package need more, which
+/// `REQUIREMENTS` lists, too.
 const MODULES: &str = "grpc, grpc_tools.protoc, google.protobuf";
-const REQUIREMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/requirements.txt");
+const REQUIREMENTS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/repository/python-requirements.txt");
 
-/// The shim's Python: a program, and the folder of its packages if they are outside its
+/// The Python of the tests: a program, and the folder of its packages if they are outside its
 /// environment.
 pub(crate) struct Python {
     pub(crate) program: PathBuf,
     pub(crate) packages: Option<PathBuf>,
 }
 
-/// Returns a Python with the packages of the example, if there is one.
+impl Python {
+    /// Returns a command that finds the packages, and those of this folder before them. It writes
+    /// no compiled modules, which would be left in the sources.
+    fn command(&self, first: &Path) -> Command {
+        let mut path = OsString::from(first);
+        if let Some(packages) = &self.packages {
+            path.push(":");
+            path.push(packages);
+        }
+        let mut command = Command::new(&self.program);
+        command.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1").current_dir(CLIENT);
+        command
+    }
+
+    /// Returns whether this statement runs, or says that a test is skipped.
+    fn knows(&self, statement: &str, what: &str) -> bool {
+        let runs = self.command(Path::new(CLIENT)).args(["-c", statement]).output();
+        let runs = runs.is_ok_and(|output| output.status.success());
+        if !runs {
+            skipped(&format!("{what}: {INSTALL}"));
+        }
+        runs
+    }
+}
+
+const INSTALL: &str = "MONOCEROS_PYTHON=install installs what is missing beside the build";
+
+/// Returns a Python with the packages of the client, if there is one.
 pub(crate) fn python() -> Option<&'static Python> {
     static PYTHON: OnceLock<Option<Python>> = OnceLock::new();
     let python = PYTHON.get_or_init(make_python).as_ref();
     if python.is_none() {
-        let how = "MONOCEROS_PYTHON=install installs them beside the build";
-        skipped(&format!("no python3 with the packages of the example; {how}"));
+        skipped(&format!("no python3 with the packages of the client in Python; {INSTALL}"));
     }
     python
 }
@@ -95,11 +126,79 @@ fn make_python() -> Option<Python> {
     Some(Python { program: PathBuf::from("python3"), packages: Some(packages) })
 }
 
-fn done(command: &mut Command) {
+/// Runs a command, which has to succeed, and returns its output of both kinds.
+fn done(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{command:?} failed:\n{stdout}\n{stderr}");
+    let both = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{both}");
+    both
+}
+
+#[test]
+fn the_python_client_passes_its_tests() {
+    let Some(python) = python() else { return };
+    let descriptors = TempFile::new("python-descriptors.bin", "");
+    std::fs::write(descriptors.path(), DESCRIPTORS).unwrap();
+    let seen = done(
+        python
+            .command(Path::new(CLIENT))
+            .args(["-X", "dev", "-m", "unittest", "-v"])
+            .env("MONOCEROS", env!("CARGO_BIN_EXE_monoceros"))
+            .env("MONOCEROS_DESCRIPTORS", descriptors.path()),
+    );
+    assert!(!seen.contains("skipped"), "{seen}");
+}
+
+#[test]
+fn the_python_client_has_strict_types() {
+    let Some(python) = python() else { return };
+    let statement = "import mypy; from importlib.metadata import version; version('types-grpcio'); \
+                     version('types-protobuf')";
+    if !python.knows(statement, "the types of the client in Python") {
+        return;
+    }
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-types");
+    // Without files it checks those that pyproject.toml names.
+    for files in [&[][..], &[SHIM]] {
+        done(
+            python
+                .command(Path::new(CLIENT))
+                .args(["-m", "mypy", "--strict", "--cache-dir"])
+                .arg(&cache)
+                .args(files),
+        );
+    }
+}
+
+#[test]
+fn the_python_client_is_a_package() {
+    let project = std::fs::read_to_string(Path::new(CLIENT).join("pyproject.toml")).unwrap();
+    let version = format!("version = \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(project.lines().any(|line| line == version), "pyproject.toml has another version");
+
+    let Some(python) = python() else { return };
+    if !python.knows("import hatchling, pip", "the package of the client in Python") {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-package");
+    let _ = std::fs::remove_dir_all(&folder);
+    done(python.command(Path::new(CLIENT)).args(["-m", "hatchling", "build", "-d"]).arg(&folder));
+    let built = |end: &str| {
+        let mut files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        files.find(|path| path.to_string_lossy().ends_with(end)).expect(end)
+    };
+    built(".tar.gz");
+    let installed = folder.join("installed");
+    let install = ["-m", "pip", "install", "--no-index", "--no-deps", "--target"];
+    let mut command = python.command(Path::new(CLIENT));
+    done(command.args(install).arg(&installed).arg(built(".whl")));
+    let program = "import monoceros, pathlib; print(monoceros.__file__); \
+                   assert pathlib.Path(monoceros.__file__).with_name('py.typed').exists()";
+    // Elsewhere, because Python would find the sources in the present folder.
+    let mut command = python.command(&installed);
+    let seen = done(command.args(["-c", program]).current_dir(&folder));
+    assert!(seen.starts_with(installed.to_str().unwrap()), "{seen}");
 }
 
 /// A running shim, with its observations.
@@ -110,17 +209,8 @@ struct Shim {
 
 impl Shim {
     fn start(python: &Python, address: &str, more: &[&str]) -> Self {
-        // A folder for each, since they make their stubs at the same time.
-        let stubs = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let stubs = stubs.join(format!("python-stubs-{}", more.len()));
-        let mut command = Command::new(&python.program);
-        if let Some(packages) = &python.packages {
-            command.env("PYTHONPATH", packages);
-        }
-        command
-            .args([SHIM, "--address", address, "--pause", "0.05", "--build"])
-            .arg(stubs)
-            .args(more);
+        let mut command = python.command(Path::new(CLIENT));
+        command.args([SHIM, "--address", address, "--pause", "0.05"]).args(more);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -176,7 +266,7 @@ fn the_python_shim_survives_a_scheduler_restart() {
     let service = Service::start_at(&address, "127.0.0.1:0");
     let mut shim = Shim::start(python, &address, &[]);
     // Room for five, and for the sixth only on the node that is refused.
-    let start = shim.until(&[("allocation", 5), ("predicate", 1)]);
+    let start = shim.until(&[("allocation", 5), ("predicate", 1), ("node", 3)]);
     assert_eq!(of(&start, "node").filter(|node| node["accepted"] == true).count(), 3);
     assert_eq!(places(&start, "recovered"), [("found", "n1")]);
     let refused: Vec<_> = places(&start, "predicate").into_iter().map(|(_, node)| node).collect();

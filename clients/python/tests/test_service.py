@@ -33,6 +33,11 @@ partitions:
         queues:
           - name: jobs
 """
+GUARANTEED = QUEUES + """            resources: {guaranteed: {vcore: 4}}
+          - name: other
+            resources: {guaranteed: {vcore: 4}}
+            properties: {preemption.delay: 1s}
+"""
 README = pathlib.Path(__file__).parent.parent / "README.md"
 
 
@@ -374,21 +379,64 @@ class Callbacks(Served):
         running = cluster.until_running(1)
         self.assertNotEqual(running["a"], refused.lines[0])
 
-    def test_events_and_dumps_reach_the_program(self) -> None:
+    def test_events_reach_the_program(self) -> None:
         cluster, seen = Cluster(node("n1", 9)), Listener()
         callbacks = monoceros.Callbacks(
-            events=lambda events, dropped: seen.note(*(f"{one.objectID} {one.referenceID}" for one in events)),
-            state_dump=lambda: b'{"mine": 1}',
+            events=lambda events, dropped: seen.note(*(f"{one.objectID} {one.referenceID}" for one in events))
         )
         client = self.registered(self.service().address, cluster, callbacks=callbacks).client
         cluster.run(client, "a")
-        seen.until_line("app")
+        seen.until_line("app a")
+
+    def test_the_service_gets_dumps_and_keeps_configurations(self) -> None:
+        def save(config: str, extra: Any) -> str:
+            if "kept" not in config:
+                raise OSError("the disk is full")
+            return QUEUES
+
+        callbacks = monoceros.Callbacks(state_dump=lambda: b'{"pods": 3}', save_config=save)
+        attached = Listener()
+        callbacks.welcome = lambda _: attached.note("attached")
+        client = self.registered(self.service().address, Cluster(), callbacks=callbacks).client
+        attached.until_line("attached")
         with client.new_channel() as channel:
-            request = admin_pb2.GetStateDumpRequest()
-            dump = b"".join(
-                part.data for part in admin_pb2_grpc.AdminServiceStub(channel).GetStateDump(request)
-            )
-        self.assertIn(b'"mine": 1', dump)
+            wanted = admin_pb2.StateDumpParameters(rm_id="rm", sections=["rmDiagnostics"], include_rm=True)
+            parts = admin_pb2_grpc.MetricsServiceStub(channel).GetStateDump(wanted)
+            dump = b"".join(part.data for part in parts)
+            self.assertIn(b'"pods":3', dump.replace(b" ", b""))
+            admin = admin_pb2_grpc.AdminServiceStub(channel)
+            with self.assertLogs("monoceros", "ERROR"):
+                for queue in ("kept", "lost"):
+                    request = si.UpdateConfigurationRequest(rmID="rm", config=f"{QUEUES}          - name: {queue}\n")
+                    answer = admin.UpdateConfig(request, metadata=(("x-si-persist", "true"),))
+                    self.assertEqual(answer.success, queue == "kept", answer)
+                    self.assertEqual("the disk is full" in answer.reason, queue == "lost", answer)
+
+    def test_preemption_and_the_scale_up_signal_reach_the_program(self) -> None:
+        cluster, failed = Cluster(node("n1", 4), node("n2", 4)), Listener()
+        questions: List[monoceros.Preemption] = []
+
+        def preemption(question: monoceros.Preemption) -> monoceros.Eviction:
+            questions.append(question)
+            return monoceros.Eviction(question.node == "n2", question.start)
+
+        callbacks = monoceros.Callbacks(
+            predicate=lambda _: Answer(True),
+            preemption=preemption,
+            container_states=lambda states: failed.note(*(one.allocationKey for one in states)),
+        )
+        service = self.service()
+        client = self.registered(service.address, cluster, callbacks=callbacks, queues=GUARANTEED).client
+        cluster.run(client, *(f"k{at}" for at in range(8)))
+        cluster.until_running(8)
+        urgent = monoceros.allocation("second", "urgent", {"vcore": 1000})
+        urgent.preemptionPolicy.allowPreemptSelf = urgent.preemptionPolicy.allowPreemptOther = True
+        client.add_applications(monoceros.application("second", "ada", "root.other"))
+        client.allocate(urgent)
+        failed.until_line("urgent")
+        cluster.until_line("release k")
+        self.assertEqual(questions[0].allocation, "urgent")
+        self.assertTrue(questions[0].victims)
 
 
 class Manual(Served):
