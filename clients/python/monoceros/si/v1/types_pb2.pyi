@@ -544,10 +544,12 @@ class NodeInfo(_message.Message):
     def __init__(self, nodeID: _Optional[str] = ..., action: _Optional[_Union[NodeInfo.ActionFromRM, str]] = ..., attributes: _Optional[_Mapping[str, str]] = ..., schedulableResource: _Optional[_Union[Resource, _Mapping]] = ..., occupiedResource: _Optional[_Union[Resource, _Mapping]] = ..., existingAllocations: _Optional[_Iterable[_Union[Allocation, _Mapping]]] = ...) -> None: ...
 
 class AcceptedNode(_message.Message):
-    __slots__ = ("nodeID",)
+    __slots__ = ("nodeID", "warning")
     NODEID_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
     nodeID: str
-    def __init__(self, nodeID: _Optional[str] = ...) -> None: ...
+    warning: str
+    def __init__(self, nodeID: _Optional[str] = ..., warning: _Optional[str] = ...) -> None: ...
 
 class RejectedNode(_message.Message):
     __slots__ = ("nodeID", "reason")
