@@ -15,7 +15,7 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class Question:
-    """About one request and one node."""
+    """A question about one request and one node."""
 
     application: str
     allocation: str
@@ -36,10 +36,10 @@ class Answer:
     """Whether a request may run on a node."""
 
     fits: bool
-    #: Why the request does not fit. The reason is shown to users.
+    #: The reason of a refusal, shown to users, and the part of the program that has it.
     reason: str = ""
     plugin: str = ""
-    #: What the answer depends on; None means `Callbacks.scope`. Of several answers about one request, that of the
+    #: The dependencies of the answer; None means `Callbacks.scope`. Of several answers about one request, that of the
     #: fitting node counts, or of the last.
     scope: Optional[callback.Scope] = None
     #: The topics, numbers of the program's own choice, that the answer depends on besides its own node, and those
@@ -83,7 +83,7 @@ class View:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a placement is not confirmed."""
+    """The reason why a placement is not confirmed."""
 
     reason: str
     #: Allows the scheduler to place the request on this node again. Otherwise it excludes the node for five minutes.
@@ -114,7 +114,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Preemption:
-    """Asks whether a request fits on a node once victims have left it."""
+    """A question whether a request fits on a node once victims have left it."""
 
     allocation: str
     node: str
@@ -127,7 +127,7 @@ class Preemption:
 
 @dataclass(frozen=True)
 class Eviction:
-    """Answers a `Preemption`."""
+    """The answer to a `Preemption`."""
 
     #: False if the request does not fit even without all victims.
     fits: bool
@@ -164,7 +164,7 @@ class Callbacks:
     #: Enables questions about places held for members of a gang whose requests have not arrived: such a question has
     #: a task group and no allocation. Without it, such members may use every node with enough capacity.
     holds: bool = False
-    #: What the answers depend on: nothing that changes (SCOPE_STATIC), allocations on the node (SCOPE_NODE), or
+    #: The dependencies of answers: nothing that changes (SCOPE_STATIC), allocations on the node (SCOPE_NODE), or
     #: allocations on any node (SCOPE_TOPOLOGY, the default). The scheduler repeats a question whose answer is
     #: outdated when it arrives. Without `view` and `confirm`, an answer of SCOPE_STATIC is valid as usual, one of
     #: SCOPE_NODE until an allocation is added to or removed from that node, and each placement invalidates all

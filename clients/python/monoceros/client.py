@@ -128,6 +128,8 @@ class Config:
             raise TypeError("Config.state is no function")
         if not isinstance(self.handler, Handler):
             raise TypeError(f"Config.handler is a {type(self.handler).__name__}, and no monoceros.Handler")
+        if not isinstance(self.token, str) and not callable(self.token):
+            raise TypeError("Config.token is neither a text nor a function")
         if self.attach and not self.instance:
             raise ValueError("Config.attach needs Config.instance: one without a name replaces the session")
         if self.max_message < 1024:
@@ -193,7 +195,7 @@ class Client:
 
         Like the other methods that send items, it returns once copies of the items are queued, in the order of the
         calls, and blocks only while the queue is full. `timeout` bounds that wait, in seconds; after it a `WaitError`
-        says how many items are queued. An item of another type is a TypeError, and nothing of the call is sent. An
+        names the first item that is not queued. An item of another type is a TypeError, and nothing of the call is sent. An
         item that is too large is an `ItemError`, and all others are sent.
         """
         self._queue(si.NodeInfo, nodes, timeout)
@@ -233,7 +235,7 @@ class Client:
                 self._outbox.add(item, until)
             except WaitError as error:
                 text = f"{at} of {len(messages)} items of the call are dealt with, before {name_of(message)}"
-                raise WaitError(f"{text}: {error}") from None
+                raise WaitError(f"{text}: {error}") from (ItemError(refused) if refused else None)
         if refused:
             raise ItemError(refused)
 
@@ -286,10 +288,11 @@ class Client:
         request = admin_pb2.DeregisterResourceManagerRequest(
             rm_id=self._config.rm, session_id=session, reason=reason
         )
-        self._life.leave(True)
+        identity = self._identity()
         with self.new_channel() as channel:
             stub = admin_pb2_grpc.AdminServiceStub(channel)
-            call = stub.DeregisterResourceManager.future(request, timeout=left, metadata=self._identity())
+            self._life.leave(True)
+            call = stub.DeregisterResourceManager.future(request, timeout=left, metadata=identity)
             try:
                 call.result()
             except grpc.RpcError:
@@ -407,7 +410,7 @@ class Client:
                 session.close()
         return session.scope.why or scope.why or AssertionError("a session has ended without a reason")
 
-    def _outgoing_metadata(self) -> Metadata:
+    def _metadata(self) -> Metadata:
         """Returns the metadata of the calls of an attempt: the attempt, the instance and the token."""
         instance = (("x-si-instance", self._config.instance),) if self._config.instance else ()
         return (("x-si-attempt", f"{self._name:016x}.{self._attempt}"), *instance, *self._identity())
@@ -416,7 +419,7 @@ class Client:
         """Opens a session, to which the full state is reported, or takes over one."""
         mode = (("x-si-register-mode", "attach"),) if self._attaches else ()
         call = scheduler_pb2_grpc.SchedulerStub(channel).RegisterResourceManager.future(
-            self._config.registration(), timeout=_CALL_WAIT, metadata=(*self._outgoing_metadata(), *mode)
+            self._config.registration(), timeout=_CALL_WAIT, metadata=(*self._metadata(), *mode)
         )
         scope.on_end(call.cancel)
         try:
@@ -461,7 +464,7 @@ class Client:
 
     def _serve(self, channel: grpc.Channel, session: Session) -> None:
         """Opens the streams of the session, and waits until they have ended."""
-        common = self._outgoing_metadata()
+        common = self._metadata()
         if self._config.callbacks is not None:
             attachment = Attachment(self._config.callbacks, self._outgoing, self._resumption, session.scope)
             stub = callback_pb2_grpc.CallbackServiceStub(channel)

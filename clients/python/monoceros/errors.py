@@ -57,6 +57,12 @@ class RunningError(Error):
 class EndedError(Error):
     """The client has ended. The cause is the error of `run`, if there was one."""
 
+    def again(self) -> EndedError:
+        """Returns a copy to be raised: an error that is raised many times gathers the traces of all."""
+        copy = EndedError(*self.args)
+        copy.__cause__ = self.__cause__
+        return copy
+
 
 class WaitError(Error, TimeoutError):
     """The time limit of a call has passed. The cause is the last reason why the client could not connect."""
@@ -86,7 +92,7 @@ def short(name: str) -> str:
 
 
 class Verdict(enum.Enum):
-    """How the client continues when a stream or the registration has ended."""
+    """The way in which the client continues when a stream or the registration has ended."""
 
     #: Opens the streams of the session again.
     AGAIN = enum.auto()

@@ -25,7 +25,8 @@ class Handler:
     returns. An exception ends `Client.run`, which raises it; the message is not acknowledged. After a restart of the
     scheduler or of the program, messages may be repeated: an existing node or application is rejected with
     R_NODE_EXISTS or R_APP_EXISTS, and running allocations are repeated in `new`. Handling a message twice must change
-    nothing.
+    nothing. A method must not wait for a session (`Client.wait_registered`, `Client.deregister`), because a new session
+    waits for the methods.
 
     An item of the state that is larger than `Config.max_message` is rejected here, too, by the client itself: the
     reason ends in [C_TOO_LARGE].

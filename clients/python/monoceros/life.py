@@ -32,7 +32,7 @@ class Life:
         """Records the call of `run`, and returns its scope."""
         with self._condition:
             if self._ended is not None:
-                raise self._ended
+                raise self._ended.again()
             if self._scope is not None:
                 raise RunningError("run was called before; a client runs once")
             self._scope = Scope()
@@ -51,7 +51,7 @@ class Life:
     def check(self) -> None:
         """Raises the error of calls after the end of the client."""
         if self._ended is not None:
-            raise self._ended
+            raise self._ended.again()
 
     def stop(self) -> bool:
         """Ends the run on request. Returns False if `run` was never called and the client has not ended."""

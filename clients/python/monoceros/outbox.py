@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Callable, Iterable, List, Optional, Tuple
 
-from monoceros.errors import WaitError
+from monoceros.errors import EndedError, WaitError
 from monoceros.items import Item, Kind, Stage, add, new_request
 from monoceros.scope import Scope
 
@@ -23,7 +23,7 @@ from monoceros.scope import Scope
 BATCH_ITEMS = 1000
 #: The most bytes of a request with several items.
 BATCH_BYTES = 1 << 20
-#: How long an item waits for others to be joined with, in seconds.
+#: The time that an item waits for others to be joined with, in seconds.
 BATCH_WAIT = 0.001
 #: The most items sent and not acknowledged: fewer than the scheduler holds while an earlier request is missing (one
 #: item per 4 KiB of session.ingress_bytes).
@@ -42,7 +42,7 @@ class Request:
         self.items = 0
         self.size = 0
         self.stage = Stage.NODE
-        #: When the request is sent, full or not.
+        #: The time at which the request is sent, full or not.
         self.due = now + BATCH_WAIT
         #: Set when the request was acknowledged or dropped.
         self.is_over = False
@@ -87,13 +87,13 @@ class Outbox:
         #: Set while the full state is being queued: then no call blocks.
         self._is_open = False
         #: Set once nothing is sent any more: the reason.
-        self._ended: Optional[Exception] = None
+        self._ended: Optional[EndedError] = None
 
     def _wait(self, done: Callable[[], bool], until: Optional[float], what: str) -> None:
         """Waits until `done`, which is called with the lock held, returns True."""
         while True:
             if self._ended is not None:
-                raise self._ended
+                raise self._ended.again()
             if done():
                 return
             left = None if until is None else until - time.monotonic()
@@ -101,7 +101,7 @@ class Outbox:
                 raise WaitError(what)
             self._condition.wait(left)
 
-    def end(self, why: Exception) -> None:
+    def end(self, why: EndedError) -> None:
         """Ends the outbox. All calls raise the reason from now on."""
         with self._condition:
             self._ended = why
@@ -116,9 +116,7 @@ class Outbox:
         """Queues an item. It blocks while too many are queued, until a time of the monotonic clock."""
         with self._condition:
             self._wait(
-                lambda: self._waiting < self._limit or self._is_open,
-                until,
-                f"{self._waiting} items are queued (Config.waiting) and the scheduler has not taken them in time",
+                lambda: self._waiting < self._limit or self._is_open, until, "the queue is full (Config.waiting)"
             )
             self._append(item, time.monotonic())
             if len(self._pending) == 1:

@@ -75,12 +75,14 @@ class Session:
 
     def _opened(self, kind: Kind, call: Stream[AnyReply]) -> None:
         """Reads the headers of a stream, which have the number of the last acknowledged request."""
-        taken = first(call.initial_metadata(), "x-si-taken-seq")
+        headers = call.initial_metadata()
+        taken = first(headers, "x-si-taken-seq")
         if taken.isdigit():
             self._took(int(taken))
             return
-        if call.is_active():
+        if headers:
             raise OldSchedulerError
+        # The stream ends without headers. Its status, for which this waits, says why.
         end = call_error(kind.stream, call)
         if end.reason == "SEQUENCE_GAP":
             # The scheduler has lost requests that it had acknowledged.

@@ -91,6 +91,7 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
         #: The status and reason of the next registrations and deregistrations.
         self.refusals: List[Tuple[grpc.StatusCode, str]] = []
         self.registrations: List[Dict[str, Any]] = []
+        #: Whether requests are numbered, as by every scheduler but the oldest ones.
         self.numbers = True
 
     def end(self, code: grpc.StatusCode, reason: str = "") -> None:
@@ -142,18 +143,19 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
             if int(known["x-si-client-seq"]) > self.taken:
                 abort(context, grpc.StatusCode.ABORTED, "SEQUENCE_GAP")
             following = int(known["x-si-resume"])
-            context.send_initial_metadata((("x-si-taken-seq", str(self.taken)),) if self.numbers else ())
+            key, value = ("x-si-taken-seq", self.taken) if self.numbers else ("x-si-session", self.session)
+            context.send_initial_metadata(((key, str(value)),))
         # The stream is over when its requests are.
         over = threading.Event()
         threading.Thread(target=self.read, args=(kind, requests, epoch, over), daemon=True).start()
-        told = 0
+        sent = 0
         while True:
             with self.condition:
                 self.condition.wait_for(
                     lambda: over.is_set()
                     or len(self.ends) > epoch
                     or following < len(self.replies[kind])
-                    or told < self.taken
+                    or sent < self.taken
                 )
                 if len(self.ends) > epoch:
                     abort(context, *self.ends[epoch])
@@ -167,7 +169,7 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
                 if following < len(self.replies[kind]):
                     reply.CopyFrom(self.replies[kind][following])
                     following += 1
-                told = reply.takenSeq = self.taken
+                sent = reply.takenSeq = self.taken
             yield reply
 
     def read(self, kind: Kind, requests: Iterator[AnyRequest], epoch: int, over: threading.Event) -> None:

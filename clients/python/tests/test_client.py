@@ -34,6 +34,7 @@ class Settings(Case):
             ({"instance": "ä"}, "instance is 'ä'"),
             ({"state": None}, "state is no function"),
             ({"handler": object()}, "handler is a object"),
+            ({"token": b"t0k3n"}, "token is neither"),
             ({"attach": True}, "attach needs Config.instance"),
             ({"max_message": 1000}, "max_message is 1000"),
             ({"waiting": 0}, "waiting is 0"),
@@ -139,9 +140,11 @@ class Breaks(Case):
         error = run.ended()
         self.assertIsInstance(error, KeyError)
         self.assertEqual(fake.acked, dict.fromkeys(fake.acked, 0))
-        with self.assertRaises(monoceros.EndedError) as ended:
-            run.client.nodes(monoceros.node("m", {}))
-        self.assertIs(ended.exception.__cause__, error)
+        for _ in range(2):
+            with self.assertRaises(monoceros.EndedError) as ended:
+                run.client.nodes(monoceros.node("m", {}))
+            self.assertIs(ended.exception.__cause__, error)
+            self.assertIsNone(ended.exception.__context__, "errors are not chained to each other")
 
 
 class Ends(Case):
