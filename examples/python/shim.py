@@ -9,6 +9,7 @@ one twice changes nothing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import pathlib
 import signal
@@ -196,9 +197,14 @@ def main() -> int:
         )
     )
 
+    def deregister() -> None:
+        with client, contextlib.suppress(monoceros.Error):
+            # If it fails, the scheduler forgets this resource manager a while after its streams have ended.
+            client.deregister("done", timeout=10)
+
     def leave(*_: Any) -> None:
         # In a thread, because it waits for the scheduler.
-        threading.Thread(target=client.deregister, args=("done",), kwargs={"timeout": 10}, daemon=True).start()
+        threading.Thread(target=deregister, daemon=True).start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)

@@ -54,7 +54,7 @@ _LONGEST_AWAY = 600.0
 
 @dataclass
 class Resumption:
-    """What the client keeps from one callback stream for the next."""
+    """The position at which the next callback stream continues."""
 
     #: The number of the last handled event of the session.
     last_event: int = 0
@@ -119,7 +119,7 @@ class _Batch:
 
 
 class Attachment:
-    """One callback stream."""
+    """A callback stream."""
 
     def __init__(self, callbacks: Callbacks, outgoing: Outgoing, resumption: Resumption, scope: Scope) -> None:
         self._callbacks = callbacks

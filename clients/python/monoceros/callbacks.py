@@ -121,7 +121,7 @@ class Preemption:
     victims: Sequence[str]
     #: At least the victims up to this index leave.
     start: int
-    #: As `Question.is_over`.
+    #: The same as `Question.is_over`.
     is_over: Callable[[], bool] = field(default=_never, repr=False, compare=False)
 
 

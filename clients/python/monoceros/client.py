@@ -380,7 +380,7 @@ class Client:
                 if isinstance(why, CallError) and why.reason == DEREGISTERED and self._life.gone():
                     return
                 raise why
-            if verdict is Verdict.ANEW:
+            if verdict is Verdict.REGISTER:
                 if self._life.gone():
                     return
                 self._session, self._attaches = 0, False

@@ -95,14 +95,14 @@ class Verdict(enum.Enum):
     """The way in which the client continues when a stream or the registration has ended."""
 
     #: Opens the streams of the session again.
-    AGAIN = enum.auto()
+    REOPEN = enum.auto()
     #: Registers again and reports the full state.
-    ANEW = enum.auto()
+    REGISTER = enum.auto()
     #: Ends: a retry cannot help, or another instance has taken over the RM.
     STOP = enum.auto()
 
 
-_ANEW = frozenset(
+_REGISTER = frozenset(
     {"SESSION_STALE", "RM_NOT_REGISTERED", "RESYNC_REQUIRED", "MESSAGE_UNREADABLE", "INTERNAL_ERROR"}
 )
 _STOP = frozenset(
@@ -122,14 +122,14 @@ _STOP_CODES = frozenset(
 def judge(error: BaseException) -> Verdict:
     """Decides by reason first, and else by code."""
     if isinstance(error, VoidSessionError):
-        return Verdict.ANEW
+        return Verdict.REGISTER
     if not isinstance(error, CallError):
         return Verdict.STOP
     if error.code == grpc.StatusCode.OUT_OF_RANGE:
         # A message is larger than the scheduler accepts (grpc.max_recv_message_bytes), and would be again.
         return Verdict.STOP
-    if error.reason in _ANEW:
-        return Verdict.ANEW
+    if error.reason in _REGISTER:
+        return Verdict.REGISTER
     if error.reason in _STOP or error.code in _STOP_CODES:
         return Verdict.STOP
-    return Verdict.AGAIN
+    return Verdict.REOPEN

@@ -13,7 +13,7 @@ from monoceros.si.v1 import types_pb2 as si
 
 
 class Kind(enum.IntEnum):
-    """One of the three streams of a session."""
+    """A stream of a session: that of nodes, applications or allocations."""
 
     NODE = 0
     APPLICATION = 1
@@ -48,7 +48,7 @@ _REQUEST_OVERHEAD = 64
 
 @dataclass(frozen=True)
 class Item:
-    """One unit to send."""
+    """A unit to send."""
 
     kind: Kind
     stage: Stage

@@ -33,7 +33,7 @@ AHEAD_BYTES = 64 << 20
 
 
 class Request:
-    """One message, with its number once it has one (zero before)."""
+    """A message, with its number once it has one (zero before)."""
 
     def __init__(self, kind: Kind, now: float) -> None:
         self.kind = kind

@@ -207,26 +207,26 @@ class Verdicts(unittest.TestCase):
     def test_each_end_has_its_verdict(self) -> None:
         code = grpc.StatusCode
         for status, reason, verdict in (
-            (code.UNAVAILABLE, "", Verdict.AGAIN),
-            (code.UNAVAILABLE, "SHUTTING_DOWN", Verdict.AGAIN),
-            (code.ABORTED, "SEQUENCE_GAP", Verdict.AGAIN),
-            (code.DEADLINE_EXCEEDED, "REGISTRATION_TIMEOUT", Verdict.AGAIN),
-            (code.RESOURCE_EXHAUSTED, "LIMIT_SESSIONS", Verdict.AGAIN),
-            (code.OK, "", Verdict.AGAIN),
-            (code.FAILED_PRECONDITION, "SESSION_STALE", Verdict.ANEW),
-            (code.FAILED_PRECONDITION, "RM_NOT_REGISTERED", Verdict.ANEW),
-            (code.FAILED_PRECONDITION, "RESYNC_REQUIRED", Verdict.ANEW),
+            (code.UNAVAILABLE, "", Verdict.REOPEN),
+            (code.UNAVAILABLE, "SHUTTING_DOWN", Verdict.REOPEN),
+            (code.ABORTED, "SEQUENCE_GAP", Verdict.REOPEN),
+            (code.DEADLINE_EXCEEDED, "REGISTRATION_TIMEOUT", Verdict.REOPEN),
+            (code.RESOURCE_EXHAUSTED, "LIMIT_SESSIONS", Verdict.REOPEN),
+            (code.OK, "", Verdict.REOPEN),
+            (code.FAILED_PRECONDITION, "SESSION_STALE", Verdict.REGISTER),
+            (code.FAILED_PRECONDITION, "RM_NOT_REGISTERED", Verdict.REGISTER),
+            (code.FAILED_PRECONDITION, "RESYNC_REQUIRED", Verdict.REGISTER),
             (code.FAILED_PRECONDITION, "POLICY_GROUP_CONFLICT", Verdict.STOP),
             (code.ABORTED, "SESSION_SUPERSEDED", Verdict.STOP),
             (code.ABORTED, "STREAM_DISPLACED", Verdict.STOP),
             (code.OUT_OF_RANGE, "MESSAGE_UNREADABLE", Verdict.STOP),
-            (code.DATA_LOSS, "MESSAGE_UNREADABLE", Verdict.ANEW),
+            (code.DATA_LOSS, "MESSAGE_UNREADABLE", Verdict.REGISTER),
             (code.OK, "DEREGISTERED", Verdict.STOP),
             (code.ABORTED, "DEREGISTERED", Verdict.STOP),
             (code.INVALID_ARGUMENT, "CONFIG_INVALID", Verdict.STOP),
             (code.PERMISSION_DENIED, "RM_DENIED", Verdict.STOP),
         ):
             self.assertEqual(judge(CallError("node stream", status, "text", reason)), verdict, (status, reason))
-        self.assertEqual(judge(VoidSessionError()), Verdict.ANEW)
+        self.assertEqual(judge(VoidSessionError()), Verdict.REGISTER)
         self.assertEqual(judge(OldSchedulerError()), Verdict.STOP)
         self.assertEqual(judge(KeyError("of the program")), Verdict.STOP)

@@ -74,7 +74,7 @@ class Cluster(Listener):
         self.own_nodes = nodes
         #: The node of each task; empty while it waits.
         self.tasks: Dict[str, str] = {}
-        #: How often each task was started.
+        #: Counts the starts of each task.
         self.started: Dict[str, int] = collections.Counter()
 
     def state(self) -> State:
