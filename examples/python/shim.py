@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A resource manager on the client library, in one file; see README.md beside it.
 
-The scheduler keeps nothing on disk, so the shim keeps the state of both: nodes, asks, and the node of each running task.
-The library reports that state whenever a session begins, and sends what changes. Messages may arrive twice, so handling
-one twice changes nothing.
+The scheduler keeps nothing on disk, so the shim keeps the state of both: nodes, asks, and the node of each running
+task. The library reports that state whenever a session begins, and sends what changes. Messages may arrive twice, so
+handling one twice changes nothing.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ After a restart of the scheduler the client registers again and reports the stat
 `client` has the settings, the calls and the loop that reconnects; `life` the phases of a client; `session` the streams
 of a session; `outbox` the queued requests and their numbers; `inbox` the received messages; `state` the report of the
 full state; `items` the items of requests; `callbacks` the program's functions for the callback stream, `attach` that
-stream, `outgoing` its answers and invalidations; `errors` the errors, and how the client continues after the end of a
-stream; `scope` the end of a run. The packages below (`monoceros.si.v1`, `monoceros.v1`) hold the stubs, which a program
-may use by themselves.
+stream, `outgoing` its answers and invalidations; `calls` the types and ends of gRPC calls; `errors` the errors, and how
+the client continues after the end of a stream; `scope` the end of a run. The packages below (`monoceros.si.v1`,
+`monoceros.v1`) hold the stubs, which a program may use by themselves.
 """
 
 from monoceros.callbacks import (

@@ -242,7 +242,7 @@ class Attachment:
             self._callbacks.members(self._bundle(message.bundle_places))
 
     def _predicates(self, asked: callback.PredicateBatch) -> None:
-        """Answers a batch, in several messages if the answers are large. Nothing is sent once it is cancelled or late."""
+        """Answers a batch, in several messages if the answers are large; not at all once it is cancelled or late."""
         batch = self._batches.get(asked.batch_id) or _Batch(self._scope, asked.deadline_ms)
         try:
             results = callback.PredicateResults(batch_id=asked.batch_id, cache_seq=self._applied)

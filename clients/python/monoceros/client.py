@@ -195,8 +195,8 @@ class Client:
 
         Like the other methods that send items, it returns once copies of the items are queued, in the order of the
         calls, and blocks only while the queue is full. `timeout` bounds that wait, in seconds; after it a `WaitError`
-        names the first item that is not queued. An item of another type is a TypeError, and nothing of the call is sent. An
-        item that is too large is an `ItemError`, and all others are sent.
+        names the first item that is not queued. An item of another type is a TypeError, and nothing of the call is
+        sent. An item that is too large is an `ItemError`, and all others are sent.
         """
         self._queue(si.NodeInfo, nodes, timeout)
 
