@@ -1,24 +1,18 @@
-"""Sends a message for each of very many asks with the stock client, and reads the answers meanwhile.
+"""Sends a message for each of very many asks with stubs alone, and reads the answers meanwhile.
 
 Prints how many were answered. The asks are for an application that is not there, so each is rejected.
 """
 
-import pathlib
 import sys
 
 import grpc
 
-REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(REPOSITORY / "examples" / "python"))
-
-import shim
+from monoceros.si.v1 import scheduler_pb2_grpc as si_service
+from monoceros.si.v1 import types_pb2 as si
 
 
 def main():
-    address, build, messages = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
-    shim.make_stubs(build)
-    from monoceros.si.v1 import scheduler_pb2_grpc as si_service
-    from monoceros.si.v1 import types_pb2 as si
+    address, messages = sys.argv[1], int(sys.argv[2])
 
     def ask(number):
         wanted = si.Resource(resources={"vcore": si.Quantity(value=1_000)})
@@ -30,10 +24,7 @@ def main():
     with grpc.insecure_channel(address) as channel:
         scheduler = si_service.SchedulerStub(channel)
         scheduler.RegisterResourceManager(
-            si.RegisterResourceManagerRequest(
-                rmID="burst", version="test", policyGroup="queues", config=shim.QUEUES
-            ),
-            timeout=30,
+            si.RegisterResourceManagerRequest(rmID="burst", version="test", policyGroup="queues"), timeout=30
         )
         # gRPC takes the requests from its own thread, as fast as it can send them, and closes its
         # side after the last. The stream ends when all are answered.

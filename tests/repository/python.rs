@@ -25,7 +25,7 @@ use crate::harness::{self, Service, TempFile};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/shim.py");
-const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/python");
+pub(crate) const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/python");
 /// Modules that the client and the tests import. Its types and its package need more, which
 /// `REQUIREMENTS` lists, too.
 const MODULES: &str = "grpc, grpc_tools.protoc, google.protobuf";
@@ -35,14 +35,14 @@ const REQUIREMENTS: &str =
 /// The Python of the tests: a program, and the folder of its packages if they are outside its
 /// environment.
 pub(crate) struct Python {
-    pub(crate) program: PathBuf,
-    pub(crate) packages: Option<PathBuf>,
+    program: PathBuf,
+    packages: Option<PathBuf>,
 }
 
 impl Python {
     /// Returns a command that finds the packages, and those of this folder before them. It writes
     /// no compiled modules, which would be left in the sources.
-    fn command(&self, first: &Path) -> Command {
+    pub(crate) fn command(&self, first: &Path) -> Command {
         let mut path = OsString::from(first);
         if let Some(packages) = &self.packages {
             path.push(":");

@@ -21,15 +21,14 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 fn a_program_in_python_loads_both() {
     let Some(python) = python() else { return };
     let service = Service::start();
-    let mut command = Command::new(&python.program);
-    if let Some(packages) = &python.packages {
-        command.env("PYTHONPATH", packages);
-    }
-    let output = command
+    // Its own stubs come first.
+    let stubs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-stubs-beside");
+    let output = python
+        .command(&stubs)
         .arg(Path::new(ROOT).join("tests/repository/stubs/beside.py"))
         .arg(Path::new(ROOT).join("proto"))
         .arg(Path::new(ROOT).join("tests/wire/revisions/t.proto"))
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-stubs-beside"))
+        .arg(&stubs)
         .arg(service.grpc.to_string())
         .output()
         .unwrap();
