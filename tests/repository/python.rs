@@ -342,3 +342,20 @@ fn the_python_shim_uses_tls_and_a_token() {
     let refused = shim.until(&[("lost", 1)]);
     assert_eq!(of(&refused, "lost").next().unwrap()["reason"], "RM_DENIED");
 }
+
+/// An administrator has ended the session: a shim that came back would undo that.
+#[test]
+fn a_deregistered_python_shim_ends() {
+    let Some(python) = python() else { return };
+    let service = Service::start();
+    let address = service.grpc.to_string();
+    let mut shim = Shim::start(python, &address, &["--rm-id=gone"]);
+    shim.until(&[("allocation", 5)]);
+    let (code, _, errors) =
+        harness::run(&["deregister", "--yes", "--grpc", &address, "--rm", "gone"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let lost = shim.until(&[("lost", 1)]);
+    let lost = of(&lost, "lost").next().unwrap();
+    assert_eq!((&lost["code"], &lost["reason"]), (&"ABORTED".into(), &"DEREGISTERED".into()));
+    assert_eq!(shim.child.wait().unwrap().code(), Some(1), "it does not register again");
+}
