@@ -34,6 +34,7 @@ mod creation;
 mod expressions;
 mod filter;
 mod namespace;
+mod nearest;
 mod paths;
 mod refusal;
 mod rule;
@@ -46,6 +47,7 @@ use std::cmp::Reverse;
 pub use self::creation::{CreationError, creation};
 pub(crate) use self::expressions::Expressions;
 pub use self::namespace::NamespaceTags;
+pub use self::nearest::QueueHint;
 pub(crate) use self::paths::{FixedPath, check, fixed_path};
 pub use self::refusal::{PassedOver, Refused, RuleObstacle};
 use self::rule::{Outcome, Rule};
@@ -121,6 +123,9 @@ pub trait QueueTree {
 
     /// Finds a queue by its path in lower case.
     fn find(&self, path: &str) -> Option<Self::Queue>;
+    /// The names of the queues right below the queue with this path, in order. A large tree may be
+    /// searched in part.
+    fn names_below(&self, path: &str) -> impl Iterator<Item = &str>;
     /// Whether the queue holds applications, and so no queues.
     fn is_leaf(&self, queue: Self::Queue) -> bool;
     /// Whether the queue accepts no new applications.
@@ -210,6 +215,11 @@ impl PlacementRules {
             && self.is_implicit
         {
             return Err(Refused::NotLeaf(path.clone()));
+        }
+        for passed in &mut passed_over {
+            if let RuleObstacle::Missing { path, hint } = &mut passed.obstacle {
+                *hint = QueueHint::of(path, submission.queue, tree);
+            }
         }
         Err(Refused::Nowhere(passed_over))
     }

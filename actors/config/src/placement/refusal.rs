@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::CreationError;
+use super::{CreationError, QueueHint};
 use monoceros_rules::values::names::RECOVERY;
 
 /// Why an application gets no queue.
@@ -40,7 +40,12 @@ pub enum RuleObstacle {
     /// The filter of the rule excludes this user.
     Filtered,
     /// The queue does not exist, and the rule may not create it.
-    Missing(String),
+    Missing {
+        /// Path of the queue.
+        path: String,
+        /// Advice for the submitter. Only an application that gets no queue at all has one.
+        hint: Option<QueueHint>,
+    },
     /// The queue is not a leaf.
     NotLeaf(String),
     /// The queue accepts no new applications.
@@ -103,7 +108,10 @@ impl fmt::Display for RuleObstacle {
                 write!(f, "there is no tag `{name}` (`tags` of the application)")
             }
             Self::Filtered => f.write_str("its filter leaves the user out"),
-            Self::Missing(path) => write!(f, "queue `{path}` does not exist"),
+            Self::Missing { path, hint: None } => write!(f, "queue `{path}` does not exist"),
+            Self::Missing { path, hint: Some(hint) } => {
+                write!(f, "queue `{path}` does not exist; {hint}")
+            }
             Self::NotLeaf(path) => {
                 write!(f, "queue `{path}` cannot run applications, it is not a leaf")
             }

@@ -104,7 +104,8 @@ impl Rule {
             },
         };
         if !self.create && tree.find(&path.to_ascii_lowercase()).is_none() {
-            return Outcome::NoMatch(RuleObstacle::Missing(path.to_ascii_lowercase()));
+            let path = path.to_ascii_lowercase();
+            return Outcome::NoMatch(RuleObstacle::Missing { path, hint: None });
         }
         Outcome::Path(path)
     }

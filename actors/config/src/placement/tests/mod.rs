@@ -76,6 +76,12 @@ impl<'t> QueueTree for &'t Queues {
         self.0.get_key_value(path).map(|(path, kind)| (path.as_str(), kind))
     }
 
+    fn names_below(&self, path: &str) -> impl Iterator<Item = &str> {
+        let below = format!("{path}.");
+        let names = self.0.keys().filter_map(move |path| path.strip_prefix(&*below));
+        names.filter(|name| !name.contains('.'))
+    }
+
     fn is_leaf(&self, (_, kind): Self::Queue) -> bool {
         kind.is_leaf
     }

@@ -5,6 +5,30 @@ use super::*;
 const OPEN: &str = "root/ *";
 
 #[test]
+fn an_unknown_queue_is_rejected_with_the_nearest_leaf() {
+    let all = &[OPEN, "root.prod/", "root.prod.etl", "root.prod.ad_hoc", "root.dev"];
+    for (named, hint) in [
+        ("root.prd.etl", "queue `root.prd.etl` does not exist; did you mean `root.prod.etl`?"),
+        ("prod.etl", "queue `root.prod_dot_etl` does not exist"),
+        ("devv", "queue `root.devv` does not exist; did you mean `root.dev`?"),
+        ("root.prot", "queue `root.prot` does not exist"),
+        ("root.dev.x", "queue `root.dev.x` does not exist"),
+        (
+            "root",
+            "queue `root.root` does not exist; `root` holds all queues and runs no applications, \
+             name one of its leaves",
+        ),
+    ] {
+        let (user, groups, tags, is_forced) = ("dev", &[][..], None, false);
+        let submission = Submission { queue: named, user, groups, tags, is_forced };
+        let queues = Queues::new(all);
+        let refused = PlacementRules::default().place(&submission, &&queues).unwrap_err();
+        let text = format!("no placement rule produced a usable queue: `provided`: {hint}");
+        assert_eq!(refused.to_string(), text);
+    }
+}
+
+#[test]
 fn each_rule_yields_a_path_or_no_match() {
     let provided = || rule("provided");
     let (user, all) = (|| rule("user"), &[OPEN, "root.a/", "root.a.b", "root.dev_q"]);

@@ -1,0 +1,95 @@
+//! The queue that the submitter of an unknown path most likely meant.
+//!
+//! # Bounds
+//! A resource manager may send thousands of applications with the same mistake, and each is
+//! rejected in a step of the partition. So each level compares [`SIBLINGS_MAX`] names at most, and
+//! an application that a later rule places is not compared at all.
+
+use std::fmt;
+
+use super::QueueTree;
+
+/// Most queues of one level that are compared with a name.
+const SIBLINGS_MAX: usize = 200;
+
+/// Advice for the submitter of a path without a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueHint {
+    /// The path of the leaf that was most likely meant.
+    Nearest(String),
+    /// The submission names the root queue.
+    Root,
+}
+
+impl QueueHint {
+    /// Returns the advice for `path`, which the tree lacks. `named` is the queue of the submission.
+    pub(super) fn of<T: QueueTree>(path: &str, named: &str, tree: &T) -> Option<Self> {
+        if path == "root.root" && named.eq_ignore_ascii_case("root") {
+            return Some(Self::Root);
+        }
+        nearest(path, tree).map(Self::Nearest)
+    }
+}
+
+impl fmt::Display for QueueHint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nearest(path) => write!(f, "did you mean `{path}`?"),
+            Self::Root => f.write_str(
+                "`root` holds all queues and runs no applications, name one of its leaves",
+            ),
+        }
+    }
+}
+
+/// Returns the leaf whose path resembles `path` level by level.
+fn nearest<T: QueueTree>(path: &str, tree: &T) -> Option<String> {
+    let mut levels = path.split('.');
+    let mut found = levels.next()?.to_owned();
+    for name in levels {
+        let exact = format!("{found}.{name}");
+        found = match tree.find(&exact) {
+            Some(_) => exact,
+            None => {
+                let close = closest(name, tree.names_below(&found).take(SIBLINGS_MAX))?;
+                format!("{found}.{close}")
+            }
+        };
+    }
+    let leaf = tree.find(&found).is_some_and(|queue| tree.is_leaf(queue));
+    leaf.then_some(found)
+}
+
+/// Returns the first of the names with the fewest differences: a third of the letters at most, or
+/// one of a short name, and never all of them.
+fn closest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let close = names.filter_map(|name| {
+        let longer = written.len().max(name.len());
+        let most = (longer / 3).max(1).min(longer - 1);
+        if written.len().abs_diff(name.len()) > most {
+            return None;
+        }
+        let differences = strsim::damerau_levenshtein(written, name);
+        (differences <= most).then_some((differences, name))
+    });
+    close.min_by_key(|(differences, _)| *differences).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_name_keeps_most_letters() {
+        for (written, names, close) in [
+            ("aa", &["a", "b"][..], Some("a")),
+            ("a", &["b"], None),
+            ("batc", &["bat", "batch"], Some("bat")),
+            ("analytisc", &["analytics", "statistics"], Some("analytics")),
+            ("etl", &["dev", "prod"], None),
+            ("x", &[], None),
+        ] {
+            assert_eq!(closest(written, names.iter().copied()), close, "{written}");
+        }
+    }
+}
