@@ -81,19 +81,19 @@ fn fair_queues_take_turns_by_their_shares() {
         &expect![[r#"
             1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
               root by priority, fair: root.a before root.b: its share is the same, and more is pending: 4 cores, not 2 cores
-              root.a by priority, fifo: a1: no other could use the offer
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
               root by priority, fair: root.b before root.a: its fair share 0 is smaller than 0.2
-              root.b by priority, fifo: b1: no other could use the offer
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
             3 allocation b1/k of root.b on n1: placed on the first node in order that could be used
               root by priority, fair: root.b before root.a: its fair share 0.1 is smaller than 0.2
-              root.b by priority, fifo: b1: no other could use the offer
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
             4 allocation a1/k of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -131,11 +131,11 @@ fn decisions_name_the_order_of_applications() {
               nodes: 1 tried
             4 allocation b2/k of root.b on n1: placed on the first node in order that could be used
               root by priority, fair: root.b before root.a: its fair share 0.05 is smaller than 0.1
-              root.b by priority, fifo: b2: no other could use the offer
+              root.b by priority, fifo: b2: no rival
               nodes: 1 tried
             5 allocation a1/k of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fair: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fair: a1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -156,11 +156,11 @@ fn priorities_decide_and_a_fence_shows_its_own() {
         &expect![[r#"
             1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
               root by priority, fair: root.a before root.b: its priority 7 is higher than 5 (that of its fence)
-              root.a by priority, fifo: a1: no other could use the offer
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
-              root by priority, fair: root.b: no other could use the offer
-              root.b by priority, fifo: b1: no other could use the offer
+              root by priority, fair: root.b: no rival
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -187,23 +187,23 @@ fn a_full_queue_is_not_the_second_candidate() {
         &expect![[r#"
             1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
               root by priority, fair: root.a before root.b: its share is the same, and more is pending: 2 cores, not 1 core
-              root.a by priority, fifo: a1: no other could use the offer
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
               root by priority, fair: root.b before root.c: nothing tells them apart but the name, which comes first in the alphabet
-              root.b by priority, fifo: b1: no other could use the offer
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
             3 allocation c1/k of root.c on n1: placed on the first node in order that could be used
               root by priority, fair: root.c before root.a: its fair share 0 is smaller than 1
-              root.c by priority, fifo: c1: no other could use the offer
+              root.c by priority, fifo: c1: no rival
               nodes: 1 tried
             4 allocation c1/j of root.c on n1: placed on the first node in order that could be used
-              root by priority, fair: root.c: no other could use the offer
-              root.c by priority, fifo: c1: no other could use the offer
+              root by priority, fair: root.c: no rival
+              root.c by priority, fifo: c1: no rival
               nodes: 1 tried
             5 allocation b1/j of root.b on n1: placed on the first node in order that could be used
-              root by priority, fair: root.b: no other could use the offer
-              root.b by priority, fifo: b1: no other could use the offer
+              root by priority, fair: root.b: no rival
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -226,20 +226,20 @@ fn an_application_at_its_user_limit_is_no_second_candidate() {
         ",
         &expect![[r#"
             1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
+              root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1 before a2: nothing tells them apart but the name, which comes first in the alphabet
               nodes: 1 tried
             2 allocation a2/k of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
+              root by priority, fair: root.a: no rival
               root.a by priority, fifo: a2 before a3: nothing tells them apart but the name, which comes first in the alphabet
               nodes: 1 tried
             3 allocation a3/k of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a3: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a3: no rival
               nodes: 1 tried
             4 allocation a3/j of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a3: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a3: no rival
               nodes: 1 tried
         "#]],
     );
@@ -262,12 +262,12 @@ fn skipped_nodes_have_reasons() {
         ",
         &expect![[r#"
             1 allocation a1/fill of root.a on full: placed on the only node that it may use
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 allocation a1/k of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried, 1 takes nothing now (drains), 2 not enough room (full), 1 excluded by its constraint (b-web)
         "#]],
     );
@@ -289,8 +289,8 @@ fn nodes_that_refuse_are_counted() {
         ",
         &expect![[r#"
             1 allocation a1/k of root.a on n3: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 3 tried, 2 refused by the predicate (n1)
         "#]],
     );
@@ -313,16 +313,16 @@ fn a_late_answer_keeps_its_decision_notes() {
         ",
         &expect![[r#"
             1 allocation a1/k of root.a on n2: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 2 tried, 1 refused by the predicate (n1)
             2 allocation b1/j of root.b on n1: placed on the first node in order that could be used
-              root by priority, fair: root.b: no other could use the offer
-              root.b by priority, fifo: b1: no other could use the offer
+              root by priority, fair: root.b: no rival
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
             3 allocation b1/j of root.b on n1: placed on the first node in order that could be used
-              root by priority, fair: root.b: no other could use the offer
-              root.b by priority, fifo: b1: no other could use the offer
+              root by priority, fair: root.b: no rival
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -344,16 +344,16 @@ fn a_node_is_reserved_and_then_used() {
         ",
         &expect![[r#"
             1 allocation a1/small of root.a on n1: placed on the only node that it may use
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 reservation a1/large of root.a on n1: no node could be used, and this one lacks least
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 0 tried, 3 skipped by the index: not enough room ()
             3 allocation a1/large of root.a on n1: placed on the node that it had reserved
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -375,23 +375,23 @@ fn a_daemon_decision_lists_its_victims() {
         ",
         &expect![[r#"
             1 allocation a1/old of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 allocation a1/new of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             3 reservation d/daemon of root.a on n1: the only node that it may use has no room yet
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: d: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: d: no rival
               nodes: 0 tried, 1 not enough room (n1)
             4 eviction a1/new of root.a on n1: leaves so that an ask gets the only node that it may use
               root.a by preemption: new before old: its priority 0 is lower than 1
               preempted for ask `daemon` of application `d`, which runs on node `n1` only
             5 allocation d/daemon of root.a on n1: placed on the only node that it may use
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: d: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: d: no rival
               nodes: 1 tried
         "#]],
     );
@@ -417,16 +417,16 @@ fn a_queue_takes_back_its_guarantee() {
         ",
         &expect![[r#"
             1 allocation b1/old of root.b on n1: placed on the first node in order that could be used
-              root by priority, fair: root.b: no other could use the offer
-              root.b by priority, fifo: b1: no other could use the offer
+              root by priority, fair: root.b: no rival
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
             2 allocation b1/mid of root.b on n1: placed on the first node in order that could be used
-              root by priority, fair: root.b: no other could use the offer
-              root.b by priority, fifo: b1: no other could use the offer
+              root by priority, fair: root.b: no rival
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
             3 allocation b1/new of root.b on n1: placed on the first node in order that could be used
-              root by priority, fair: root.b: no other could use the offer
-              root.b by priority, fifo: b1: no other could use the offer
+              root by priority, fair: root.b: no rival
+              root.b by priority, fifo: b1: no rival
               nodes: 1 tried
             4 eviction b1/new of root.b on n1: leaves so that another queue gets back what it is guaranteed
               root.b by preemption: new before mid: it was asked for at 1970-01-01T00:16:42.0Z, after 1970-01-01T00:16:41.0Z
@@ -434,8 +434,8 @@ fn a_queue_takes_back_its_guarantee() {
             5 reservation a1/k of root.a on n1: others leave the node for it
               nodes: 0 tried
             6 allocation a1/k of root.a on n1: placed on the node that it had reserved
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -448,16 +448,16 @@ fn quota_preemption_decisions_name_the_queue() {
         &three_of_six(&steps),
         &expect![[r#"
         1 allocation a/k of root.q on n1: placed on the first node in order that could be used
-          root by priority, fair: root.q: no other could use the offer
-          root.q by priority, fifo: a: no other could use the offer
+          root by priority, fair: root.q: no rival
+          root.q by priority, fifo: a: no rival
           nodes: 1 tried
         2 allocation a/k of root.q on n1: placed on the first node in order that could be used
-          root by priority, fair: root.q: no other could use the offer
-          root.q by priority, fifo: a: no other could use the offer
+          root by priority, fair: root.q: no rival
+          root.q by priority, fifo: a: no rival
           nodes: 1 tried
         3 allocation a/k of root.q on n1: placed on the first node in order that could be used
-          root by priority, fair: root.q: no other could use the offer
-          root.q by priority, fifo: a: no other could use the offer
+          root by priority, fair: root.q: no rival
+          root.q by priority, fifo: a: no rival
           nodes: 1 tried
         4 eviction a/k of root.q on n1: leaves because a queue is above its maximum
           root.q by preemption: k before k: they differ in size or name alone
@@ -481,12 +481,12 @@ fn members_take_the_places_of_placeholders() {
         ",
         &expect![[r#"
             1 allocation a1/p of root.a on n1: placed on the first node in order that could be used
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 allocation a1/r of root.a on n1: takes the place of a placeholder, on the same node (1000 ms before)
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
         "#]],
     );
@@ -506,12 +506,12 @@ fn gang_members_are_decided_together_and_take_held_places() {
         ",
         &expect![[r#"
             1 allocation a1/k1 of root.a on n1: takes a place that was held for its gang
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
             2 allocation a1/k2 of root.a on n1: takes a place that was held for its gang
-              root by priority, fair: root.a: no other could use the offer
-              root.a by priority, fifo: a1: no other could use the offer
+              root by priority, fair: root.a: no rival
+              root.a by priority, fifo: a1: no rival
               nodes: 1 tried
         "#]],
     );

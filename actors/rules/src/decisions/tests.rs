@@ -69,7 +69,7 @@ fn a_decision_reads_as_it_was_made() {
                     Some("root.q"),
                     "its priority 9 is higher than 1 (that of its fence)"
                 ),
-                of("root.p", "fair, priority", "root.p.leaf", None, "no other could use the offer"),
+                of("root.p", "fair, priority", "root.p.leaf", None, "no rival"),
                 of(
                     "root.p.leaf",
                     "fifo, priority",

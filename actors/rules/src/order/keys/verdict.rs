@@ -223,7 +223,7 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Alone => f.write_str("no other could use the offer"),
+            Self::Alone => f.write_str("no rival"),
             Self::Priority { first, second } => {
                 write!(f, "its priority {first} is higher than {second}")
             }
