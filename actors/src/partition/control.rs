@@ -43,6 +43,7 @@ impl Partition {
     }
 
     pub(super) fn control(&mut self, control: Control, baton: &mut Baton) {
+        let was_on_hold = self.controls.is_on_hold();
         match control {
             Control::Hold(hold) => self.controls.on_hold = hold,
             Control::Predicates(predicates) => self.set_predicates(predicates, baton),
@@ -61,6 +62,9 @@ impl Partition {
             }
             // The `Rm` carries this control out itself.
             Control::StrictEnums(_) => return,
+        }
+        if self.controls.is_on_hold() && !was_on_hold {
+            self.controls.held_since_ns = baton.now_ns;
         }
         if self.controls.is_on_hold() || !self.controls.asks_later() {
             self.give_up_all(baton);

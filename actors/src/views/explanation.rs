@@ -18,6 +18,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) closed: &'a [Why],
     /// Since when the partition is in its state, ns since the epoch.
     pub(crate) closed_since_ns: i64,
+    /// Since when its decisions are on hold, ns since the epoch.
+    pub(crate) held_since_ns: i64,
     /// The queues of the application, root first.
     pub(crate) gates: Vec<&'a Gate>,
     /// For each of these queues the rank of the next queue below it; for the leaf, the rank of the
@@ -56,6 +58,7 @@ fn class(
     let cure = explain::sentence(&changes);
     let since = |why: &Why| match (why, class.noted) {
         (Why::PartitionStopped { .. }, _) => around.closed_since_ns,
+        (Why::OnHold { .. }, _) => around.held_since_ns,
         (Why::BacksOff { .. }, _) => application.backs_off_since_ns.unwrap_or_default(),
         (_, Some((cause, since))) if why.cause() == cause => since,
         _ => 0,

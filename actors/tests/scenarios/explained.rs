@@ -355,11 +355,11 @@ fn decisions_that_are_held_back() {
         world.scheduler.explain("default", "a1", 0).await.unwrap()
     });
     expect![[r#"
-        k1 x1: held default since 0s
-          partition default is on hold: nothing is decided until its resource manager is there and lifts the hold
+        k1 x1: held default since 1000s
+          resource manager rm is away, catching up, or holds decisions back: nothing is decided in partition default until it is there
           - held default: -; - of -
-          cure: let default go on
-          + state default - 0 0
+          cure: start resource manager rm, or have it lift its hold
+          + state rm - 0 0
     "#]].assert_eq(&lines(&explained));
 }
 

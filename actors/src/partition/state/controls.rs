@@ -8,6 +8,8 @@ use crate::api::predicates::Predicates;
 pub(in crate::partition) struct Controls {
     /// Decisions are on hold.
     pub(in crate::partition) on_hold: bool,
+    /// When the present hold began, ns since the epoch; stale while there is none.
+    pub(in crate::partition) held_since_ns: i64,
     pub(in crate::partition) predicates: Predicates,
 }
 

@@ -9,6 +9,7 @@ use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::ended::Ended;
 use monoceros_rules::decide::explain::Why;
 use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::values::partition_name;
 use tokio::sync::oneshot;
 
 use super::{Partition, answer};
@@ -128,6 +129,7 @@ impl Survey for Explain {
         let circumstances = Circumstances {
             closed: &closed,
             closed_since_ns: partition.state_since_ns,
+            held_since_ns: partition.controls.held_since_ns,
             gates: from_root.clone().filter_map(|queue| gates.get(queue)).collect(),
             ranks: from_root.map(|queue| ranks.get(queue)).collect(),
         };
@@ -143,7 +145,8 @@ impl Partition {
         let stopped = self.state == ObjectState::Stopped;
         let stopped = stopped.then(|| Why::PartitionStopped { partition: Arc::clone(&partition) });
         let held = self.controls.is_on_hold();
-        let held = held.then(|| Why::OnHold { partition: Arc::clone(&partition) });
+        let rm = || Arc::from(partition_name::rm_id(&self.name));
+        let held = held.then(|| Why::OnHold { partition: Arc::clone(&partition), rm: rm() });
         let over = baton.quotas().has_memory().err();
         let over = over.map(|over| Why::QuotaOfBytes { partition, limit: over.limit });
         stopped.into_iter().chain(held).chain(over).collect()

@@ -127,7 +127,12 @@ pub enum Change {
         /// Their number.
         count: u64,
     },
-    /// The end of a stop or hold.
+    /// A resource manager that is there and lets decisions be made.
+    ResourceManager {
+        /// Its id.
+        rm: Arc<str>,
+    },
+    /// The end of a stop.
     State {
         /// The path of the queue or the name of the partition.
         object: Arc<str>,
@@ -151,7 +156,7 @@ impl Change {
             | Self::LargerNode { .. } => "node",
             Self::OrWithdrawn { change, .. } => change.kind(),
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => "gangMembers",
-            Self::State { .. } => "state",
+            Self::State { .. } | Self::ResourceManager { .. } => "state",
         }
     }
 
@@ -171,7 +176,7 @@ impl Change {
             Self::Node { node, .. } => node.as_deref(),
             Self::Placeholders { group, .. } | Self::GangMembers { group, .. } => Some(group),
             Self::NodeInDomain { value, .. } => value.as_deref(),
-            Self::State { object } => Some(object),
+            Self::State { object } | Self::ResourceManager { rm: object } => Some(object),
         }
     }
 
@@ -206,7 +211,7 @@ impl Change {
             | Self::LargerNode { .. } => 5,
             Self::OrWithdrawn { change, .. } => change.preference(),
             Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => 6,
-            Self::State { .. } => 7,
+            Self::State { .. } | Self::ResourceManager { .. } => 7,
         }
     }
 }
@@ -306,6 +311,9 @@ impl fmt::Display for Change {
                 write!(f, "ask for {count} more {noun} of task group {group}")
             }
             Self::State { object } => write!(f, "let {object} go on"),
+            Self::ResourceManager { rm } => {
+                write!(f, "start resource manager {rm}, or have it lift its hold")
+            }
         }
     }
 }
@@ -332,9 +340,9 @@ pub fn sentence(changes: &[Change]) -> String {
 fn removes(why: &Why) -> Option<Change> {
     Some(match why {
         Why::PartitionStopped { partition: object }
-        | Why::OnHold { partition: object }
         | Why::QuotaOfBytes { partition: object, .. }
         | Why::QueueStopped { queue: object } => Change::State { object: Arc::clone(object) },
+        Why::OnHold { rm, .. } => Change::ResourceManager { rm: Arc::clone(rm) },
         Why::QueueRuns { queue, running, most } => Change::RunningApplications {
             of: queue.to_string(),
             count: missing_runs(*running, *most),

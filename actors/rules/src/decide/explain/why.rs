@@ -151,6 +151,8 @@ pub enum Why {
     OnHold {
         /// The name of the partition.
         partition: Arc<str>,
+        /// The resource manager that is away, or that asked for the hold.
+        rm: Arc<str>,
     },
     /// The RM uses as much memory as its quota allows.
     QuotaOfBytes {
@@ -375,7 +377,7 @@ impl Why {
     pub fn object(&self) -> Option<&Arc<str>> {
         match self {
             Self::PartitionStopped { partition }
-            | Self::OnHold { partition }
+            | Self::OnHold { partition, .. }
             | Self::QuotaOfBytes { partition, .. } => Some(partition),
             Self::QueueStopped { queue }
             | Self::QueueRuns { queue, .. }
@@ -469,9 +471,9 @@ impl Why {
             Self::PartitionStopped { partition } => {
                 format!("partition {partition} is stopped: nothing is decided until it is started")
             }
-            Self::OnHold { partition } => format!(
-                "partition {partition} is on hold: nothing is decided until its resource manager \
-                 is there and lifts the hold"
+            Self::OnHold { partition, rm } => format!(
+                "resource manager {rm} is away, catching up, or holds decisions back: nothing is \
+                 decided in partition {partition} until it is there"
             ),
             Self::QuotaOfBytes { partition, limit } => format!(
                 "the resource manager of partition {partition} has as much as it may (quotas.bytes, \
