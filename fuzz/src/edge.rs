@@ -32,7 +32,7 @@ use super::Kind;
 use super::raw::Raw;
 
 /// Calls that [`Kind::Admin`] chooses among. The call that ends the service is not included.
-const ADMIN_CALLS: [&str; 20] = [
+const ADMIN_CALLS: [&str; 23] = [
     "/monoceros.v1.AdminService/UpdateConfig",
     "/monoceros.v1.AdminService/ValidateConfig",
     "/monoceros.v1.AdminService/GetConfig",
@@ -46,6 +46,9 @@ const ADMIN_CALLS: [&str; 20] = [
     "/monoceros.v1.AdminService/ListNodes",
     "/monoceros.v1.AdminService/ListDecisions",
     "/monoceros.v1.AdminService/ExplainApplication",
+    "/monoceros.v1.AdminService/ListPartitions",
+    "/monoceros.v1.AdminService/ListUsers",
+    "/monoceros.v1.AdminService/ListGroups",
     "/monoceros.v1.MetricsService/GetAutoScalingMetrics",
     "/monoceros.v1.MetricsService/ListNodeRecommendations",
     "/monoceros.v1.MetricsService/GetStateDump",

@@ -26,6 +26,8 @@ pub(super) struct Cluster {
     pub(super) rm: String,
     /// The selected partition.
     pub(super) partition: String,
+    /// Whether it was printed that no resource manager is registered.
+    says_default: bool,
 }
 
 /// A filter of applications. Empty fields select all.
@@ -38,6 +40,8 @@ pub(super) struct ApplicationFilter {
     pub(super) list: v1::ApplicationList,
     /// Whether the answer lists allocations and pending requests.
     pub(super) details: bool,
+    /// Whether the answer says why each live application waits.
+    pub(super) why: bool,
 }
 
 /// Recent decisions.
@@ -59,6 +63,7 @@ impl Cluster {
             metrics: connect::metrics(&connection),
             rm: args.rm(),
             partition: args.partition(),
+            says_default: false,
         })
     }
 
@@ -79,7 +84,33 @@ impl Cluster {
             queue: path.to_owned(),
             depth: 0,
         };
-        Ok(self.admin.get_queues(request).await?.into_inner().root)
+        let answer = self.admin.get_queues(request).await?.into_inner();
+        self.say_default(answer.is_default)?;
+        Ok(answer.root)
+    }
+
+    /// Returns the configuration of the selected resource manager, or of those that bring none.
+    pub(super) async fn config(&mut self) -> anyhow::Result<v1::GetConfigResponse> {
+        let request = v1::GetConfigRequest { rm_id: self.rm.clone(), ..Default::default() };
+        let answer = self.admin.get_config(request).await?.into_inner();
+        self.say_default(answer.is_default)?;
+        Ok(answer)
+    }
+
+    /// Whether an answer was about no resource manager, so that nothing runs.
+    pub(super) fn has_no_managers(&self) -> bool {
+        self.says_default
+    }
+
+    /// Prints once that an answer is about no resource manager.
+    fn say_default(&mut self, is_default: bool) -> anyhow::Result<()> {
+        if is_default && !self.says_default {
+            self.says_default = true;
+            let text =
+                "no resource manager is registered: these queues are for those that bring none";
+            writeln!(io::stderr(), "{text}")?;
+        }
+        Ok(())
     }
 
     /// Returns a queue and its subtree as a list in the order of the tree, without nested children.
@@ -112,6 +143,7 @@ impl Cluster {
                 page_size: 0,
                 page_token,
                 list: filter.list.into(),
+                why: filter.why,
             };
             let page = self.admin.list_applications(request).await?.into_inner();
             applications.extend(page.applications);
@@ -144,6 +176,64 @@ impl Cluster {
             page_token = page.next_page_token;
             if page_token.is_empty() || is_enough(nodes.len())? {
                 return Ok(nodes);
+            }
+        }
+    }
+
+    /// Lists partitions: those of the selected resource manager, or all that the caller may read.
+    pub(super) async fn partitions(&mut self) -> anyhow::Result<Vec<v1::PartitionInfo>> {
+        let request = v1::ListPartitionsRequest { rm_id: self.rm.clone() };
+        Ok(self.admin.list_partitions(request).await?.into_inner().partitions)
+    }
+
+    /// Lists at most `most` users by name, with their usage of the queue, or of all if it is empty.
+    pub(super) async fn users(
+        &mut self,
+        queue: &str,
+        most: usize,
+    ) -> anyhow::Result<Vec<v1::UserInfo>> {
+        let mut users = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = v1::ListUsersRequest {
+                rm_id: self.rm.clone(),
+                partition_name: self.partition.clone(),
+                queue: queue.to_owned(),
+                page_size: 0,
+                page_token,
+            };
+            let page = self.admin.list_users(request).await?.into_inner();
+            users.extend(page.users);
+            page_token = page.next_page_token;
+            if page_token.is_empty() || users.len() >= most || is_enough(users.len())? {
+                users.truncate(most);
+                return Ok(users);
+            }
+        }
+    }
+
+    /// Lists at most `most` groups, as [`Self::users`] lists users.
+    pub(super) async fn groups(
+        &mut self,
+        queue: &str,
+        most: usize,
+    ) -> anyhow::Result<Vec<v1::GroupInfo>> {
+        let mut groups = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = v1::ListGroupsRequest {
+                rm_id: self.rm.clone(),
+                partition_name: self.partition.clone(),
+                queue: queue.to_owned(),
+                page_size: 0,
+                page_token,
+            };
+            let page = self.admin.list_groups(request).await?.into_inner();
+            groups.extend(page.groups);
+            page_token = page.next_page_token;
+            if page_token.is_empty() || groups.len() >= most || is_enough(groups.len())? {
+                groups.truncate(most);
+                return Ok(groups);
             }
         }
     }
@@ -235,9 +325,16 @@ impl Cluster {
         }
     }
 
-    /// Names the resource managers in the error of a call that should have named one. Returns any
-    /// other error, and one whose caller may not read the list, as it is.
+    /// Names the resource managers in the error of a call that should have named one, and says what
+    /// to do if there are none. Returns any other error, and one whose caller may not read the list, as it is.
     pub(super) async fn name_managers(&mut self, error: anyhow::Error) -> anyhow::Error {
+        let is_nobody = |status: &Status| is_refused(status, "RM_NOT_REGISTERED");
+        if self.rm.is_empty() && error.downcast_ref().is_some_and(is_nobody) {
+            return anyhow::anyhow!(
+                "no resource manager is registered: start one (docs/shims.md); until then `monoceros \
+                 get queues` and `config get` show what is loaded"
+            );
+        }
         let is_missing = |status: &Status| is_refused(status, "RM_ID_MISSING");
         if !error.downcast_ref().is_some_and(is_missing) {
             return error;

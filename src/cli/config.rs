@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use monoceros_actors::config::config_map;
 use monoceros_proto::si::v1 as si;
-use monoceros_proto::v1;
 use tonic::Request;
 use tonic::metadata::AsciiMetadataValue;
 
@@ -39,8 +38,7 @@ pub(super) async fn run(
     cluster: &mut Cluster,
     command: &ConfigCommand,
 ) -> anyhow::Result<ExitCode> {
-    let present = v1::GetConfigRequest { rm_id: cluster.rm.clone(), ..Default::default() };
-    let present = cluster.admin.get_config(present).await?.into_inner();
+    let present = cluster.config().await?;
     let (file, check, persist) = match command {
         ConfigCommand::Get => {
             output::write(&clean_lines(&present.config))?;

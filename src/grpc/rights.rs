@@ -30,7 +30,7 @@ const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// All methods of all services, by their real paths.
-const TABLE: [Row; 31] = [
+const TABLE: [Row; 34] = [
     (SCHEDULER, "RegisterResourceManager", Right::Speak),
     (SCHEDULER, "UpdateAllocation", Right::Speak),
     (SCHEDULER, "UpdateApplication", Right::Speak),
@@ -51,6 +51,9 @@ const TABLE: [Row; 31] = [
     (ADMIN, "ListNodes", Right::Read),
     (ADMIN, "ListDecisions", Right::Read),
     (ADMIN, "ExplainApplication", Right::Read),
+    (ADMIN, "ListPartitions", Right::Read),
+    (ADMIN, "ListUsers", Right::Read),
+    (ADMIN, "ListGroups", Right::Read),
     (METRICS, "GetStateDump", Right::Read),
     (METRICS, "GetAutoScalingMetrics", Right::Read),
     (METRICS, "WatchAutoScalingMetrics", Right::Read),

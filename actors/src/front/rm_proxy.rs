@@ -77,6 +77,12 @@ pub(crate) struct SetDefaultQueues {
     pub(crate) document: Option<Arc<Document>>,
 }
 
+/// Returns the configuration of RMs that register without one, in a policy group without a default
+/// of its own.
+#[derive(Message)]
+#[rtype(result = "Arc<Document>")]
+pub(crate) struct FindDefaultQueues;
+
 /// The RMs to which the changed default applies, and the outcome for each.
 pub(crate) struct Affected {
     pub(crate) rms: Vec<(String, oneshot::Receiver<Outcome>)>,
@@ -352,6 +358,12 @@ impl Receive<Deregister> for RmProxy {
         tracing::info!(rm = rm_id, "leaves");
         session.end(reply);
         Ok(())
+    }
+}
+
+impl Receive<FindDefaultQueues> for RmProxy {
+    fn receive(&mut self, _: FindDefaultQueues, _ctx: &mut Context<Self>) -> Arc<Document> {
+        self.settings.default_queues.of_others()
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Texts are read here, because in the front all RMs would wait for that.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_config::difference;
@@ -21,9 +22,11 @@ use crate::front::default_queues::DefaultsOf;
 use crate::front::document::Document;
 use crate::front::rm::{ChangeState, Comparison, Effect, Outcome, Reconfigure};
 use crate::front::rm_proxy::{
-    Affected, ChangePartition, Configure, Deregister, FindConfiguration, OfferPolicyQueues,
-    SetDefaultQueues,
+    Affected, ChangePartition, Configure, Deregister, FindConfiguration, FindDefaultQueues,
+    OfferPolicyQueues, SetDefaultQueues,
 };
+use crate::snapshot::QueueSnapshot;
+use crate::views;
 
 /// The most log lines about one change.
 const LOGGED: usize = 20;
@@ -86,6 +89,34 @@ impl SchedulerHandle {
         let (reply, answer) = oneshot::channel();
         self.proxy.post(FindConfiguration { rm_id: rm_id.to_owned(), reply });
         answer.await.unwrap_or_else(|_| Err(ConfigurationError::NotRegistered(rm_id.to_owned())))
+    }
+
+    /// The configuration of RMs that bring none, unless their policy group has a default of its own. It has no
+    /// `rm_id`.
+    pub async fn default_configuration(&self) -> Result<ConfigurationSnapshot, UpdateError> {
+        let document = self.default_document().await?;
+        Ok(ConfigurationSnapshot {
+            rm_id: String::new(),
+            policy_group: String::new(),
+            config: document.text.to_string(),
+            extra_config: BTreeMap::new(),
+            checksum: document.checksum.clone(),
+        })
+    }
+
+    /// The queues of a partition of [`Self::default_configuration`], with nothing in them; `None` if it has no
+    /// such partition.
+    pub async fn default_queue_tree(
+        &self,
+        partition: &str,
+    ) -> Result<Option<QueueSnapshot>, UpdateError> {
+        let document = self.default_document().await?;
+        let found = document.partitions.iter().find(|it| &*it.config.name == partition);
+        Ok(found.map(|found| views::configured_tree(&found.config.root)))
+    }
+
+    async fn default_document(&self) -> Result<Arc<Document>, UpdateError> {
+        self.proxy.ask(FindDefaultQueues).await.map_err(|_| UpdateError::Stopped)
     }
 
     /// Changes the state of a partition of an RM: it takes nothing new ([`ObjectState::Draining`]), decides

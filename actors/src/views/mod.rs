@@ -24,7 +24,9 @@ use monoceros_rules::order::keys::MIN_PRIORITY;
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::order::shares::abs_used_capacity;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::queues::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, Template};
+use monoceros_rules::queues::{
+    ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueConfig, Template,
+};
 use monoceros_rules::specs::ask::Form;
 use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::duration;
@@ -121,19 +123,10 @@ pub(crate) fn queue(
     priority: i32,
     headroom: Limits,
     counts: &QueueCounts,
-    mut children: Vec<QueueSnapshot>,
+    children: Vec<QueueSnapshot>,
 ) -> QueueSnapshot {
-    children.sort_by(|a, b| a.queue_name.cmp(&b.queue_name));
-    let config = &facts.config;
-    let settings = &config.settings;
     let max = ledger.shown_max().cloned().unwrap_or_default();
-    let sorting = match settings.sort_policy {
-        ApplicationSortPolicy::Fifo if config.is_leaf => "fifo",
-        _ => "fair",
-    };
-    let parent = config.path.rsplit_once('.').map_or("", |(parent, _)| parent);
     QueueSnapshot {
-        queue_name: config.path.to_string(),
         status: facts.state.text().to_owned(),
         pending_resource: ledger.pending().shown().clone(),
         abs_used_capacity: abs_used_capacity(&max.as_resources(), ledger.allocated()),
@@ -142,6 +135,46 @@ pub(crate) fn queue(
         allocated_resource: ledger.allocated().clone(),
         preempting_resource: ledger.preempting().clone(),
         headroom,
+        max_running_apps: ledger.max_running,
+        running_apps: ledger.running(),
+        current_priority: priority,
+        applications: counts.states.clone(),
+        allocated_containers: counts.allocated,
+        released_containers: counts.released,
+        ..configured(&facts.config, children)
+    }
+}
+
+/// A configured queue and the queues below it, with nothing in them.
+pub(crate) fn configured_tree(config: &QueueConfig) -> QueueSnapshot {
+    fn below(config: &QueueConfig) -> QueueSnapshot {
+        let max = config.max.clone().unwrap_or_default();
+        QueueSnapshot {
+            status: ObjectState::Active.text().to_owned(),
+            headroom: max.clone(),
+            max_resource: max,
+            guaranteed_resource: config.guaranteed.clone().unwrap_or_default(),
+            max_running_apps: config.max_applications,
+            current_priority: MIN_PRIORITY,
+            ..configured(config, config.children.iter().map(below).collect())
+        }
+    }
+    let mut root = below(config);
+    inherit(&mut root);
+    root
+}
+
+/// The part of a queue's snapshot that its configuration alone decides.
+fn configured(config: &QueueConfig, mut children: Vec<QueueSnapshot>) -> QueueSnapshot {
+    children.sort_by(|a, b| a.queue_name.cmp(&b.queue_name));
+    let settings = &config.settings;
+    let sorting = match settings.sort_policy {
+        ApplicationSortPolicy::Fifo if config.is_leaf => "fifo",
+        _ => "fair",
+    };
+    let parent = config.path.rsplit_once('.').map_or("", |(parent, _)| parent);
+    QueueSnapshot {
+        queue_name: config.path.to_string(),
         is_leaf: config.is_leaf,
         is_managed: !config.is_dynamic,
         properties: config.properties.clone(),
@@ -149,9 +182,6 @@ pub(crate) fn queue(
         template: config.template.as_deref().filter(|_| !config.is_leaf).map(template),
         child_names: children.iter().map(|child| child.queue_name.clone()).collect(),
         children,
-        max_running_apps: ledger.max_running,
-        running_apps: ledger.running(),
-        current_priority: priority,
         sorting_policy: sorting.to_owned(),
         priority_sorting: settings.priority_sort,
         preemption_enabled: settings.preemption != PreemptionPolicy::Disabled,
@@ -162,9 +192,6 @@ pub(crate) fn queue(
         priority_offset: settings.priority_offset,
         unscheduled_ask_backoff: settings.backoff_asks,
         ask_backoff_delay: duration::Shown(settings.backoff_delay).to_string(),
-        applications: counts.states.clone(),
-        allocated_containers: counts.allocated,
-        released_containers: counts.released,
         ..QueueSnapshot::default()
     }
 }

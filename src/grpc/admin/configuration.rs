@@ -20,6 +20,7 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Response, Status};
 use tracing::info;
 
+use super::defaults;
 use super::refusal::CallRefusal;
 use super::target::resource_manager;
 use crate::grpc::GrpcEdge;
@@ -178,6 +179,11 @@ pub(super) async fn read(
     caller: &Identity,
     mut request: v1::GetConfigRequest,
 ) -> Result<Response<v1::GetConfigResponse>, Status> {
+    if defaults::apply(handle, caller, &request.rm_id)? {
+        let handle = handle.clone();
+        let read = move || async move { defaults::configuration(&handle).await };
+        return shared::read(reads, Kind::Configuration, "", &request, read).await;
+    }
     let rm_id = resource_manager(handle, caller, Right::Read, &request.rm_id).await?;
     request.rm_id.clear();
     let (handle, of, wanted) = (handle.clone(), rm_id.clone(), request.clone());
@@ -205,6 +211,7 @@ async fn of_rm(
         extra_config: secrets::masked(present.extra_config),
         checksum: present.checksum,
         policy_group: present.policy_group,
+        is_default: false,
     })
 }
 

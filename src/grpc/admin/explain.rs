@@ -62,7 +62,12 @@ async fn of_target(
 
 /// The reasons for which the requests of some applications are pending.
 #[derive(Debug, Default)]
-pub(super) struct Reasons(BTreeMap<(String, String), Arc<ExplanationSnapshot>>);
+pub(super) struct Reasons {
+    /// By application and allocation key.
+    requests: BTreeMap<(String, String), Arc<ExplanationSnapshot>>,
+    /// The first explanation of each application, by its id.
+    first: BTreeMap<String, Arc<ExplanationSnapshot>>,
+}
 
 impl Reasons {
     /// Reads the reasons of the first applications named.
@@ -71,23 +76,34 @@ impl Reasons {
         partition: &str,
         applications: &[String],
     ) -> Self {
-        let mut reasons = BTreeMap::new();
+        let mut reasons = Self::default();
         for id in applications.iter().take(APPLICATIONS_MAX) {
             // Empty for an application that was removed since it was listed.
             let explained = handle.explain_with_keys(partition, id).await.unwrap_or_default();
             for class in explained.into_iter().map(Arc::new) {
                 for key in &class.allocation_keys {
-                    reasons.insert((id.clone(), key.clone()), Arc::clone(&class));
+                    reasons.requests.insert((id.clone(), key.clone()), Arc::clone(&class));
                 }
+                reasons.first.entry(id.clone()).or_insert(class);
             }
         }
-        Self(reasons)
+        reasons
+    }
+
+    /// Why an application waits, and the cure. If it was not explained, the latest result of trying
+    /// one of its requests, and no cure.
+    pub(super) fn of_application(&self, id: &str, requests: &[AskSnapshot]) -> (String, String) {
+        if let Some(first) = self.first.get(id) {
+            return (first.message.clone(), first.cure.clone());
+        }
+        let found = requests.iter().find_map(|request| request.allocation_log.last());
+        (found.map(|entry| entry.message.clone()).unwrap_or_default(), String::new())
     }
 
     /// The present obstacles of a request; if none are known, the results of earlier tries.
     pub(super) fn of(&self, request: &AskSnapshot) -> Vec<v1::WaitReason> {
         let key = (request.application_id.clone(), request.allocation_key.clone());
-        match self.0.get(&key) {
+        match self.requests.get(&key) {
             Some(explained) if !explained.obstacles.is_empty() => {
                 explained.obstacles.iter().map(in_the_way).collect()
             }

@@ -21,6 +21,7 @@ use tracing::info;
 
 mod configuration;
 mod decisions;
+mod defaults;
 mod explain;
 mod nodes;
 mod page;
@@ -28,6 +29,7 @@ mod partitions;
 pub(super) mod refusal;
 mod sessions;
 pub(super) mod target;
+mod usage;
 pub(super) mod views;
 
 use self::configuration::{ChangeLocks, ConfigChange, Enforcement};
@@ -158,6 +160,11 @@ impl AdminService for Admin {
         request: Request<v1::GetQueuesRequest>,
     ) -> RpcResult<v1::GetQueuesResponse> {
         let (caller, mut request) = opened(request);
+        if defaults::apply(&self.edge.handle, &caller, &request.rm_id)? {
+            let (handle, wanted) = (self.edge.handle.clone(), request.clone());
+            let read = move || async move { defaults::queues(&handle, request).await };
+            return shared::read(&self.reads, Kind::Queues, "", &wanted, read).await;
+        }
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
         (request.rm_id, request.partition_name) = Default::default();
         let wanted = request.clone();
@@ -169,7 +176,7 @@ impl AdminService for Admin {
             let found = root.and_then(|root| root.descendant(&path));
             let found = found.ok_or(CallRefusal::QueueUnknown(request.queue))?;
             let root = Some(views::queue(found, request.depth));
-            Ok(v1::GetQueuesResponse { root })
+            Ok(v1::GetQueuesResponse { root, is_default: false })
         };
         shared::read(&self.reads, Kind::Queues, &of, &wanted, read).await
     }
@@ -199,6 +206,7 @@ impl AdminService for Admin {
             v1::ApplicationList::Rejected => (ApplicationList::Rejected(filter), true),
         };
         let page = Page { newest_first, ..page };
+        let extras = views::Extras { details: request.details, why: request.why && !newest_first };
         let (handle, of) = (self.edge.handle.clone(), target.partition.clone());
         let read = move || async move {
             let read = handle.list_applications(&target.partition, list, page).await;
@@ -207,10 +215,11 @@ impl AdminService for Admin {
                 error => CallRefusal::unread(error, &target.rm_id),
             })?;
             let (page, next_page_token) = (read.rows, read.next.unwrap_or_default());
-            let waiting = page.iter().filter(|found| request.details && !found.requests.is_empty());
+            let explains = extras.details || extras.why;
+            let waiting = page.iter().filter(|found| explains && !found.requests.is_empty());
             let waiting: Vec<_> = waiting.map(|found| found.application_id.clone()).collect();
             let reasons = Reasons::read(&handle, &target.partition, &waiting).await;
-            let shown = |found| views::application(found, request.details, &reasons);
+            let shown = |found| views::application(found, extras, &reasons);
             let applications = page.into_iter().map(shown).collect();
             Ok(v1::ListApplicationsResponse { applications, next_page_token })
         };
@@ -252,6 +261,30 @@ impl AdminService for Admin {
     ) -> RpcResult<v1::ListDecisionsResponse> {
         let (caller, request) = opened(request);
         decisions::list(&self.edge.handle, &self.reads, &caller, request).await
+    }
+
+    async fn list_partitions(
+        &self,
+        request: Request<v1::ListPartitionsRequest>,
+    ) -> RpcResult<v1::ListPartitionsResponse> {
+        let (caller, request) = opened(request);
+        partitions::list(&self.edge.handle, &self.reads, &caller, &request.rm_id).await
+    }
+
+    async fn list_users(
+        &self,
+        request: Request<v1::ListUsersRequest>,
+    ) -> RpcResult<v1::ListUsersResponse> {
+        let (caller, request) = opened(request);
+        usage::users(&self.edge.handle, &self.reads, &caller, request).await
+    }
+
+    async fn list_groups(
+        &self,
+        request: Request<v1::ListGroupsRequest>,
+    ) -> RpcResult<v1::ListGroupsResponse> {
+        let (caller, request) = opened(request);
+        usage::groups(&self.edge.handle, &self.reads, &caller, request).await
     }
 }
 

@@ -24,6 +24,9 @@ pub(in crate::grpc) enum CallRefusal {
     NobodyRegistered,
     #[error("resource manager `{rm_id}` has no partition `{partition}`")]
     PartitionUnknown { rm_id: String, partition: String },
+    /// No resource manager is registered, and the default configuration lacks the partition.
+    #[error("no resource manager is registered, and without one there is no partition `{0}`")]
+    DefaultPartitionUnknown(String),
     #[error("there is no queue `{0}`")]
     QueueUnknown(String),
     /// The application or request does not exist, or the application has ended.
@@ -72,7 +75,9 @@ impl From<CallRefusal> for Status {
             CallRefusal::NotRegistered(_) | CallRefusal::NobodyRegistered => {
                 (Code::FailedPrecondition, "RM_NOT_REGISTERED")
             }
-            CallRefusal::PartitionUnknown { .. } => (Code::NotFound, "PARTITION_UNKNOWN"),
+            CallRefusal::PartitionUnknown { .. } | CallRefusal::DefaultPartitionUnknown(_) => {
+                (Code::NotFound, "PARTITION_UNKNOWN")
+            }
             CallRefusal::QueueUnknown(_) => (Code::NotFound, "QUEUE_UNKNOWN"),
             CallRefusal::NotExplained(ExplainError::AskNotFound { .. }) => {
                 (Code::NotFound, "REQUEST_UNKNOWN")

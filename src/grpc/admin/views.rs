@@ -8,7 +8,7 @@ use std::sync::Arc;
 use monoceros_actors::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, NodeSnapshot, QueueSnapshot,
 };
-use monoceros_actors::{Limits, Resources};
+use monoceros_actors::{Limits, Resources, cure_of};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
@@ -44,10 +44,19 @@ pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> v1::QueueInfo {
     }
 }
 
-/// Converts an application, with its allocations and requests if `details`.
+/// The parts of an application that a caller may leave out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extras {
+    /// The allocations and requests.
+    pub(super) details: bool,
+    /// Why it waits. Ended and rejected applications wait for nothing.
+    pub(super) why: bool,
+}
+
+/// Converts an application.
 pub(super) fn application(
     snapshot: ApplicationSnapshot,
-    details: bool,
+    wanted: Extras,
     reasons: &Reasons,
 ) -> v1::ApplicationInfo {
     let mut placeholders = Resources::new();
@@ -76,8 +85,15 @@ pub(super) fn application(
         state_log: snapshot.state_log.into_iter().map(state).collect(),
         held: Vec::new(),
         waiting: Vec::new(),
+        why: String::new(),
+        cure: cure_of(&snapshot.rejected_message).to_owned(),
+        rejected: snapshot.rejected_message,
     };
-    if details {
+    if wanted.why {
+        (message.why, message.cure) =
+            reasons.of_application(&message.application_id, &snapshot.requests);
+    }
+    if wanted.details {
         message.held = snapshot.allocations.into_iter().map(allocation).collect();
         message.waiting =
             snapshot.requests.into_iter().map(|waiting| request(waiting, reasons)).collect();
@@ -112,7 +128,7 @@ pub(in crate::grpc) fn amount(resources: &Resources) -> Option<si::Resource> {
     message(resources.sorted())
 }
 
-fn limits(limits: &Limits) -> Option<si::Resource> {
+pub(super) fn limits(limits: &Limits) -> Option<si::Resource> {
     message(limits.sorted())
 }
 
@@ -175,6 +191,8 @@ fn count(n: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use monoceros_actors::snapshot::AllocationLogEntry;
+
     use super::*;
 
     fn tree() -> QueueSnapshot {
@@ -215,16 +233,45 @@ mod tests {
             ..ApplicationSnapshot::default()
         };
         let nothing = Reasons::default();
-        let short = application(snapshot.clone(), false, &nothing);
+        let short = application(snapshot.clone(), Extras::default(), &nothing);
         let vcore = |amount: &Option<si::Resource>| {
             amount.as_ref().map_or(0, |amount| amount.resources["vcore"].value)
         };
         assert_eq!((vcore(&short.allocated), vcore(&short.placeholders)), (4, 2));
         assert_eq!((short.allocations, short.requests), (2, 6));
         assert!(short.held.is_empty() && short.waiting.is_empty());
-        let long = application(snapshot, true, &nothing);
+        let detailed = Extras { details: true, why: false };
+        let long = application(snapshot, detailed, &nothing);
         assert_eq!((long.held.len(), long.waiting.len()), (2, 2));
         assert_eq!(long.held[0].uuid, "a");
+    }
+
+    #[test]
+    fn a_rejected_application_has_a_reason_and_a_cure() {
+        let rejected_message = "application `a`: queue `root.b` is none [R_NOT_LEAF]".to_owned();
+        let snapshot = ApplicationSnapshot { rejected_message, ..ApplicationSnapshot::default() };
+        let shown = application(snapshot, Extras::default(), &Reasons::default());
+        assert!(shown.rejected.ends_with("[R_NOT_LEAF]"));
+        assert_eq!(shown.cure, "name one of the leaves below that queue");
+    }
+
+    #[test]
+    fn an_application_that_was_not_explained_shows_what_was_found_last() {
+        let found = |message: &str| AllocationLogEntry {
+            message: message.to_owned(),
+            ..AllocationLogEntry::default()
+        };
+        let ask = AskSnapshot {
+            allocation_log: vec![found("old"), found("new")],
+            ..AskSnapshot::default()
+        };
+        let snapshot =
+            ApplicationSnapshot { requests: vec![ask], ..ApplicationSnapshot::default() };
+        let why = Extras { details: false, why: true };
+        let shown = application(snapshot.clone(), why, &Reasons::default());
+        assert_eq!((&*shown.why, &*shown.cure), ("new", ""));
+        let shown = application(snapshot, Extras::default(), &Reasons::default());
+        assert_eq!(shown.why, "");
     }
 
     #[test]
@@ -248,7 +295,8 @@ mod tests {
             requests: vec![asked("", true), asked("a~2", false)],
             ..ApplicationSnapshot::default()
         };
-        let shown = application(snapshot, true, &Reasons::default());
+        let detailed = Extras { details: true, why: false };
+        let shown = application(snapshot, detailed, &Reasons::default());
         let held = shown.held.iter().map(|held| (&*held.allocation_key, held.internal));
         assert_eq!(held.collect::<Vec<_>>(), [("a~1", false), ("a~1", true)]);
         let waiting = shown.waiting.iter().map(|asked| (&*asked.allocation_key, asked.internal));
