@@ -74,6 +74,11 @@ impl Use {
         cells
     }
 
+    /// Formats each type that has a limit: `cores=3/4`.
+    pub(super) fn limited(&self) -> impl Iterator<Item = String> {
+        self.most.keys().map(|name| format!("{}={}", readable::title(name), self.cell(name)))
+    }
+
     /// Returns the usage of a type as a share of its limit. `None` without a limit.
     pub(super) fn share(&self, name: &str) -> Option<f64> {
         let most = *self.most.get(name)?;

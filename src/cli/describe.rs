@@ -1,29 +1,27 @@
 //! `monoceros describe`: all details of one item, for people. Programs use `get -o json`.
 //!
 //! # Invariant
-//! Tables have at most [`MOST_ROWS`] rows, and state how many more there are.
+//! Tables have at most [`sheet::MOST_ROWS`] rows, and state how many more there are.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+mod queue;
+mod sheet;
+mod usage;
+
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use monoceros_actors::readable;
-use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
-use super::amounts::{Amounts, age, all, amounts, moment};
+use super::amounts::{age, all, moment};
 use super::cluster::{ApplicationFilter, Cluster};
 use super::get::Kind;
 use super::names;
 use super::output::{self, WrongLine};
-use super::table::Table;
 use crate::clock::now_ns;
 use crate::logging::clean;
 
-/// Most rows of a table.
-const MOST_ROWS: usize = 200;
+use self::sheet::{Sheet, sorted};
 
 /// Most recent decisions about an application that are shown.
 const DECISIONS: usize = 5;
@@ -47,7 +45,10 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
         let sheet = match args.kind {
             Kind::Apps => application(cluster, name).await?,
             Kind::Nodes => node(cluster, name).await?,
-            Kind::Queues => queue(cluster, name).await?,
+            Kind::Queues => queue::sheet(cluster, name).await?,
+            Kind::Partitions => usage::partition(cluster, name).await?,
+            Kind::Users => usage::user(cluster, name).await?,
+            Kind::Groups => usage::group(cluster, name).await?,
             Kind::Rms => rm(cluster, name).await?,
             Kind::Decisions => decision(cluster, name).await?,
             Kind::Events => {
@@ -66,68 +67,15 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
             Kind::Apps => "application",
             Kind::Nodes => "node",
             Kind::Queues | Kind::Events => "queue",
+            Kind::Partitions => "partition",
+            Kind::Users => "user with applications or limits",
+            Kind::Groups => "group with applications or limits",
             Kind::Rms => "resource manager",
         };
         writeln!(io::stderr(), "there is no {kind} called `{}`", clean(name))?;
     }
     output::write(&sheets.join("\n"))?;
     Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The description of an item: lines of a title and a value, then tables.
-#[derive(Debug, Default)]
-struct Sheet {
-    lines: Vec<(&'static str, String)>,
-    tables: String,
-}
-
-impl Sheet {
-    /// Adds a line, unless the value is empty.
-    fn line(&mut self, title: &'static str, value: impl Into<String>) {
-        let value = value.into();
-        if !value.is_empty() {
-            self.lines.push((title, value));
-        }
-    }
-
-    /// Adds a time and its age, unless the time is not set.
-    fn time(&mut self, title: &'static str, at_ns: i64) {
-        if at_ns > 0 {
-            self.line(title, format!("{} ({} ago)", moment(at_ns), age(at_ns, now_ns())));
-        }
-    }
-
-    /// Adds a table, unless it has no rows.
-    fn table<const N: usize>(
-        &mut self,
-        title: &str,
-        head: [&str; N],
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) {
-        let mut rows: Vec<_> = rows.into_iter().collect();
-        if rows.is_empty() {
-            return;
-        }
-        let n_more = rows.len().saturating_sub(MOST_ROWS);
-        rows.truncate(MOST_ROWS);
-        let _ = writeln!(self.tables, "{title}:");
-        for line in Table::new(head).part(rows).lines() {
-            let _ = writeln!(self.tables, "  {line}");
-        }
-        if n_more > 0 {
-            let _ = writeln!(self.tables, "  … and {n_more} more");
-        }
-    }
-
-    fn shown(&self) -> String {
-        let width = self.lines.iter().map(|(title, _)| title.len()).max().unwrap_or_default() + 1;
-        let mut text = String::new();
-        for (title, value) in &self.lines {
-            let title = format!("{title}:");
-            let _ = writeln!(text, "{title:<width$}  {}", clean(value));
-        }
-        text + &self.tables
-    }
 }
 
 /// Returns the live application, or else the last one with this id that is still kept.
@@ -154,6 +102,8 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
     sheet.line("User", &found.user);
     sheet.line("Groups", found.groups.join(", "));
     sheet.line("State", &found.state);
+    sheet.line("Reason", &found.rejected);
+    sheet.line("Cure", &found.cure);
     sheet.time("Submitted", found.submitted_at_nano);
     sheet.time("Started", found.started_at_nano);
     sheet.line("Allocated", all(found.allocated.as_ref()));
@@ -266,8 +216,7 @@ async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> 
     if found.foreign_allocations > 0 {
         sheet.line("Of others", found.foreign_allocations.to_string());
     }
-    by_type(
-        &mut sheet,
+    sheet.by_type(
         ["TYPE", "CAPACITY", "ALLOCATED", "OCCUPIED", "AVAILABLE"],
         [&found.capacity, &found.allocated, &found.occupied, &found.available],
     );
@@ -277,57 +226,6 @@ async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> 
         found.held.iter().map(|it| held(it, &it.application_id)),
     );
     sheet.table("Attributes", ["NAME", "VALUE"], sorted(&found.attributes));
-    Ok(Some(sheet))
-}
-
-async fn queue(cluster: &mut Cluster, path: &str) -> anyhow::Result<Option<Sheet>> {
-    let Some(found) = cluster.find_queue(path).await? else { return Ok(None) };
-    let mut sheet = Sheet::default();
-    sheet.line("Queue", &found.path);
-    sheet.line("State", &found.state);
-    let kind = if found.leaf { "leaf" } else { "parent" };
-    let made = if found.managed { "configured" } else { "made for an application" };
-    sheet.line("Kind", format!("{kind}, {made}"));
-    let most = match found.max_running_applications {
-        0 => String::new(),
-        most => format!(" of {most}"),
-    };
-    sheet.line("Applications", format!("{}{most} running", found.running_applications));
-    sheet.line("Sorting", &found.sorting_policy);
-    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
-    sheet.line("Priorities", yes(found.priority_sorting));
-    if found.priority_offset != 0 {
-        sheet.line("Offset", found.priority_offset.to_string());
-    }
-    sheet.line("Preemption", yes(found.preemption_enabled));
-    by_type(
-        &mut sheet,
-        ["TYPE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PENDING", "HEADROOM"],
-        [
-            &found.guaranteed,
-            &found.max,
-            &found.allocated,
-            &found.preempting,
-            &found.pending,
-            &found.headroom,
-        ],
-    );
-    sheet.table("Properties", ["NAME", "VALUE"], sorted(&found.properties));
-    let below = found
-        .children
-        .iter()
-        .map(|child| vec![child.path.clone(), child.state.clone(), all(child.allocated.as_ref())]);
-    sheet.table("Queues", ["QUEUE", "STATE", "ALLOCATED"], below);
-    if found.leaf {
-        let filter = ApplicationFilter { queue: found.path, ..Default::default() };
-        let applications = cluster.applications(&filter).await?;
-        let row = |it: &v1::ApplicationInfo| {
-            let (allocated, pending) = (all(it.allocated.as_ref()), all(it.pending.as_ref()));
-            vec![it.application_id.clone(), it.state.clone(), it.user.clone(), allocated, pending]
-        };
-        let head = ["APPLICATION", "STATE", "USER", "ALLOCATED", "PENDING"];
-        sheet.table("Applications", head, applications.iter().map(row));
-    }
     Ok(Some(sheet))
 }
 
@@ -354,64 +252,4 @@ async fn rm(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
     sheet.table("Settings", ["NAME", "VALUE"], sorted(&config.extra_config));
     sheet.table("Build", ["NAME", "VALUE"], sorted(&found.build_info));
     Ok(Some(sheet))
-}
-
-/// Adds a table of amounts, with one row per type.
-fn by_type<const N: usize, const M: usize>(
-    sheet: &mut Sheet,
-    head: [&str; N],
-    columns: [&Option<si::Resource>; M],
-) {
-    let columns = columns.map(|column| amounts(column.as_ref()));
-    let named: BTreeSet<&String> = columns.iter().flat_map(|column| column.keys()).collect();
-    let row = |name: &String| {
-        let cell = |column: &Amounts| {
-            column.get(name).map(|value| readable::short(name, *value)).unwrap_or_default()
-        };
-        [name.clone()].into_iter().chain(columns.iter().map(cell)).collect()
-    };
-    sheet.table("Amounts", head, named.into_iter().map(row));
-}
-
-fn sorted<'m>(
-    map: impl IntoIterator<Item = (&'m String, &'m String)>,
-) -> impl Iterator<Item = Vec<String>> {
-    let mut rows: Vec<_> =
-        map.into_iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-    rows.sort();
-    rows.into_iter()
-}
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-
-    use super::*;
-
-    #[test]
-    fn a_sheet_has_lines_then_tables_without_empty_ones() {
-        let mut sheet = Sheet::default();
-        sheet.line("Node", "n1");
-        sheet.line("Rack", "");
-        sheet.time("Started", 0);
-        sheet.line("Reserved by", "a\nb");
-        sheet.table("Nothing", ["A"], []);
-        sheet.table("Things", ["A", "B"], [vec!["x".to_owned(), String::new()]]);
-        expect![[r#"
-            Node:         n1
-            Reserved by:  a\nb
-            Things:
-              A   B
-              x   -
-        "#]]
-        .assert_eq(&sheet.shown());
-    }
-
-    #[test]
-    fn a_long_table_states_how_many_rows_are_omitted() {
-        let mut sheet = Sheet::default();
-        sheet.table("Things", ["A"], (0..MOST_ROWS + 3).map(|n| vec![n.to_string()]));
-        let shown = sheet.shown();
-        assert!(shown.ends_with("  199\n  … and 3 more\n"), "{shown}");
-    }
 }

@@ -1,5 +1,8 @@
 //! `monoceros explain`: why requests of an application are pending, and what would let them run, as
-//! text or as the document of REST.
+//! text or as the document of REST; or the same of all applications in a queue, in short
+//! (`waiting`).
+
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,15 +12,17 @@ use clap::{Args, ValueEnum};
 use monoceros_actors::snapshot::{
     ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,
 };
-use monoceros_actors::{Name, Resources, readable, rfc3339};
+use monoceros_actors::{Name, Resources, readable};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
+use super::amounts::{age, moment};
 use super::cluster::Cluster;
 use super::describe::application_called;
 use super::document::{json, yaml};
 use super::names::Names;
 use super::output;
+use crate::clock::now_ns;
 use crate::logging::clean;
 
 /// Most keys of one kind of requests in the text.
@@ -30,8 +35,18 @@ const MOST_KINDS: usize = 100_000;
 #[derive(Clone, Debug, Args)]
 pub(super) struct ExplainArgs {
     /// The id of the application
-    #[arg(value_name = "APP")]
-    application: String,
+    #[arg(value_name = "APP", required_unless_present_any = ["queue", "all"])]
+    application: Option<String>,
+    /// All applications that wait in this queue or below it
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["application", "ask"])]
+    queue: Option<String>,
+    /// All applications that wait
+    #[arg(long, conflicts_with_all = ["application", "ask", "queue"])]
+    all: bool,
+    /// How many applications to explain, with --queue or --all
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "application")]
+    limit: u32,
     /// Only the requests that are treated as the one with this key, or with this NAMESPACE/POD
     #[arg(long, value_name = "KEY", default_value = "")]
     ask: String,
@@ -53,11 +68,16 @@ enum Shape {
 
 /// Prints the explanation.
 pub(super) async fn run(cluster: &mut Cluster, args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let called = application_called(cluster, &args.application).await?;
+    let Some(application) = &args.application else {
+        let queue = args.queue.as_deref().unwrap_or_default();
+        waiting::run(cluster, queue, args.limit as usize, args.output).await?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let called = application_called(cluster, application).await?;
     let names = called.as_ref().map(Names::of).unwrap_or_default();
-    let explanations = ask(cluster, &args.application, names.key(&args.ask)).await?;
+    let explanations = ask(cluster, application, names.key(&args.ask)).await?;
     let text = match args.output {
-        Shape::Text => text(args, &explanations, &names),
+        Shape::Text => text(application, &args.ask, &explanations, &names),
         Shape::Json => json(&explanations)?,
         Shape::Yaml => yaml(&explanations)?,
     };
@@ -71,31 +91,56 @@ async fn ask(
     application: &str,
     request: &str,
 ) -> anyhow::Result<Vec<ExplanationSnapshot>> {
-    let (rm, partition) = (&cluster.rm, &cluster.partition);
-    let partition_name =
-        if rm.is_empty() { partition.clone() } else { format!("[{rm}]{partition}") };
     let mut all = Vec::new();
     loop {
-        let request = v1::ExplainApplicationRequest {
-            partition_name: partition_name.clone(),
-            application_id: application.to_owned(),
-            allocation_key: request.to_owned(),
-            offset: u32::try_from(all.len())?,
-        };
-        let is_whole = !request.allocation_key.is_empty();
-        let answer = cluster.admin.explain_application(request).await?.into_inner();
-        let is_last = answer.explanations.is_empty() || is_whole || all.len() >= MOST_KINDS;
-        all.extend(answer.explanations.into_iter().map(snapshot));
+        let part = explanations(cluster, application, request, u32::try_from(all.len())?).await?;
+        let is_last = part.is_empty() || !request.is_empty() || all.len() >= MOST_KINDS;
+        all.extend(part);
         if is_last {
             return Ok(all);
         }
     }
 }
 
-fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot], names: &Names) -> String {
+/// Reads the first explanations of an application.
+async fn first_explanations(
+    cluster: &mut Cluster,
+    application: &str,
+) -> anyhow::Result<Vec<ExplanationSnapshot>> {
+    explanations(cluster, application, "", 0).await
+}
+
+/// Reads one answer with explanations. An empty `request` is all requests.
+async fn explanations(
+    cluster: &mut Cluster,
+    application: &str,
+    request: &str,
+    offset: u32,
+) -> anyhow::Result<Vec<ExplanationSnapshot>> {
+    let (rm, partition) = (&cluster.rm, &cluster.partition);
+    let request = v1::ExplainApplicationRequest {
+        partition_name: if rm.is_empty() {
+            partition.clone()
+        } else {
+            format!("[{rm}]{partition}")
+        },
+        application_id: application.to_owned(),
+        allocation_key: request.to_owned(),
+        offset,
+    };
+    let answer = cluster.admin.explain_application(request).await?.into_inner();
+    Ok(answer.explanations.into_iter().map(snapshot).collect())
+}
+
+fn text(
+    application: &str,
+    ask: &str,
+    explanations: &[ExplanationSnapshot],
+    names: &Names,
+) -> String {
     if explanations.is_empty() {
-        let application = clean(&args.application);
-        return match &*clean(&args.ask) {
+        let application = clean(application);
+        return match &*clean(ask) {
             "" => format!("nothing of application {application} waits\n"),
             ask => format!("nothing of request {ask} of application {application} waits\n"),
         };
@@ -111,7 +156,7 @@ fn of_class(class: &ExplanationSnapshot, names: &Names) -> String {
     let mut say = |title: &str, text: String| lines.push(format!("  {title:<7} {}", clean(&text)));
     say("Cause:", [&class.cause, &class.object].map(String::as_str).join(" ").trim().to_owned());
     if class.since > 0 {
-        say("Since:", rfc3339(class.since));
+        say("Since:", format!("{} ({} ago)", moment(class.since), age(class.since, now_ns())));
     }
     say("Why:", class.message.clone());
     for also in class.obstacles.iter().skip(1) {
@@ -135,12 +180,20 @@ fn of_class(class: &ExplanationSnapshot, names: &Names) -> String {
 }
 
 fn heading(class: &ExplanationSnapshot, names: &Names) -> String {
-    let (count, amounts) = (class.count, readable::amounts(&class.resource));
+    let amounts = readable::amounts(&class.resource);
+    let is_gang = class.allocation_keys.is_empty() && class.task_group.is_empty();
+    let each = if is_gang { "in all" } else { "each" };
+    format!("{}: {amounts} {each}", request_names(class, names))
+}
+
+/// Returns the names of the requests of one kind, the first few.
+fn request_names(class: &ExplanationSnapshot, names: &Names) -> String {
+    let count = class.count;
     if class.allocation_keys.is_empty() {
         // A declared gang, or one of its task groups that lacks members.
         return match class.task_group.as_str() {
-            "" => format!("the gang, {count} members: {amounts} in all"),
-            group => format!("{count} members of task group {group}: {amounts} each"),
+            "" => format!("the gang, {count} members"),
+            group => format!("{count} members of task group {group}"),
         };
     }
     let keys = class.allocation_keys.iter().take(KEYS_SHOWN);
@@ -153,7 +206,7 @@ fn heading(class: &ExplanationSnapshot, names: &Names) -> String {
     if !class.task_group.is_empty() {
         let _ = write!(heading, ", task group {}", class.task_group);
     }
-    format!("{heading}: {amounts} each")
+    heading
 }
 
 fn nodes(counts: &NodeCounts) -> String {

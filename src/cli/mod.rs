@@ -94,11 +94,13 @@ enum Command {
     /// Run the scheduler for a Kubernetes cluster: pods that name it are scheduled
     #[cfg(feature = "kubernetes")]
     Kubernetes(KubernetesArgs),
-    /// List queues, apps, nodes, decisions, events or rms (resource managers)
+    /// List queues, apps, nodes, partitions, users, groups, decisions, events or rms (resource
+    /// managers)
     Get(GetArgs),
-    /// Tell all about a queue, app, node, decision or rm
+    /// Tell all about a queue, app, node, partition, user, group, decision or rm
     Describe(DescribeArgs),
-    /// Say why the requests of an application wait, and what would let them run
+    /// Say why the requests of an application, or all those in a queue, wait, and what would let
+    /// them run
     Explain(ExplainArgs),
     /// Show who uses most
     Top(TopArgs),
@@ -207,7 +209,8 @@ fn finished(mut command: clap::Command) -> clap::Command {
 /// Runs the command line of this process, and returns its exit code. Errors are printed to standard
 /// error.
 pub fn run() -> ExitCode {
-    let matches = command().get_matches();
+    let matches = command().try_get_matches();
+    let matches = matches.unwrap_or_else(|error| get::name_kinds(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     refuse_unused_flags(&matches, &cli.connect);
     let outcome = match cli.command {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tokio::time::sleep;
 
-use super::amounts::{CORES, MEMORY, Use, amounts};
+use super::amounts::{Amounts, CORES, MEMORY, Use, amounts};
 use super::cluster::{ApplicationFilter, Cluster};
 use super::get::{node_usage, queue_usage};
 use super::output::{self, WrongLine};
@@ -47,6 +47,9 @@ enum Compared {
     /// Queues, by what they use of what they may use
     #[value(aliases = ["queue", "q"])]
     Queues,
+    /// Users, by what they use of the whole partition
+    #[value(alias = "user")]
+    Users,
     /// Applications, by what they have of the whole partition
     #[value(aliases = ["app", "applications", "application"])]
     Apps,
@@ -103,9 +106,18 @@ async fn read(cluster: &mut Cluster, kind: Compared) -> anyhow::Result<Vec<User>
             let queues = cluster.queues("").await?.into_iter();
             queues.map(|it| User { usage: queue_usage(&it), name: it.path }).collect()
         }
+        Compared::Users => {
+            let most = capacity(cluster).await?;
+            let users = cluster.users("", usize::MAX).await?.into_iter();
+            let user = |it: monoceros_proto::v1::UserInfo| {
+                // The first queue is root.
+                let used = amounts(it.queues.first().and_then(|root| root.allocated.as_ref()));
+                User { usage: Use { used, most: most.clone() }, name: it.name }
+            };
+            users.map(user).collect()
+        }
         Compared::Apps => {
-            let root = cluster.queue("").await?.unwrap_or_default();
-            let most = amounts(root.max.as_ref());
+            let most = capacity(cluster).await?;
             let filter = ApplicationFilter::default();
             let applications = cluster.applications(&filter).await?.into_iter();
             let user = |it: monoceros_proto::v1::ApplicationInfo| User {
@@ -115,6 +127,12 @@ async fn read(cluster: &mut Cluster, kind: Compared) -> anyhow::Result<Vec<User>
             applications.map(user).collect()
         }
     })
+}
+
+/// Returns the amounts that the partition has.
+async fn capacity(cluster: &mut Cluster) -> anyhow::Result<Amounts> {
+    let root = cluster.queue("").await?.unwrap_or_default();
+    Ok(amounts(root.max.as_ref()))
 }
 
 fn shown(mut users: Vec<User>, args: &TopArgs) -> String {
@@ -128,6 +146,7 @@ fn shown(mut users: Vec<User>, args: &TopArgs) -> String {
     let title = match args.kind {
         Compared::Nodes => "NODE",
         Compared::Queues => "QUEUE",
+        Compared::Users => "USER",
         Compared::Apps => "APPLICATION",
     };
     let other = by.filter(|by| ![CORES, MEMORY].contains(by));

@@ -21,6 +21,7 @@ mod logs;
 mod metrics_service;
 mod paths;
 mod reading;
+mod reasons;
 mod rights;
 #[cfg(feature = "simulator")]
 mod simulate;

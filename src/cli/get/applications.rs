@@ -7,6 +7,7 @@ use super::{Columns, GetArgs, Item};
 use crate::cli::amounts::{Use, age, all};
 use crate::cli::cluster::{ApplicationFilter, Cluster};
 use crate::cli::document::document;
+use crate::cli::output::Form;
 use crate::clock::now_ns;
 
 /// Returns the allocated amounts.
@@ -29,6 +30,8 @@ pub(super) async fn read(
             (false, false) => v1::ApplicationList::Live,
         },
         details: false,
+        // It changes with every placement, so a watch would print little else.
+        why: !args.watch && !matches!(args.output, Form::Name),
     };
     cluster.applications(&filter).await
 }
@@ -52,6 +55,10 @@ impl Item for v1::ApplicationInfo {
 
     fn has_others(&self) -> bool {
         usage(self).has_others()
+    }
+
+    fn why(&self) -> &str {
+        if self.rejected.is_empty() { &self.why } else { &self.rejected }
     }
 
     fn titles(columns: Columns) -> Vec<&'static str> {

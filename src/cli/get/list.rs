@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::GetArgs;
-use crate::cli::amounts::age;
+use crate::cli::amounts::{age, moment};
 use crate::cli::cluster::Cluster;
 use crate::cli::document::{json, json_line, yaml, yaml_part};
 use crate::cli::output::{self, Form, WrongLine};
@@ -32,9 +32,21 @@ pub(super) struct Columns {
     pub(super) wide: bool,
     /// Whether there is a column for types other than cores and memory.
     pub(super) others: bool,
+    /// Whether there is a last column for reasons.
+    pub(super) why: bool,
 }
 
-/// An entry of a list. Its first two cells are name and state.
+impl Columns {
+    fn of<T: Item>(form: Form, items: &[T]) -> Self {
+        Self {
+            wide: matches!(form, Form::Wide),
+            others: items.iter().any(Item::has_others),
+            why: items.iter().any(|item| !item.why().is_empty()),
+        }
+    }
+}
+
+/// An entry of a list. Its first cells are the name and, if the kind has one, the state.
 pub(super) trait Item: Sized {
     /// Returns the name, which is unique within the kind.
     fn name(&self) -> &str;
@@ -43,12 +55,18 @@ pub(super) trait Item: Sized {
     fn since_ns(&self) -> Option<i64>;
     /// Whether it has types other than cores and memory.
     fn has_others(&self) -> bool;
-    /// Returns the titles of the columns after the first two, without the age.
+    /// Returns why it waits or was rejected. Empty if neither is so or known.
+    fn why(&self) -> &str {
+        ""
+    }
+    /// Returns the titles of the columns after name and state, without the age.
     fn titles(columns: Columns) -> Vec<&'static str>;
     fn cells(&self, columns: Columns) -> Vec<String>;
     fn document(&self) -> anyhow::Result<Value>;
     /// Title of the first column.
     const TITLE: &'static str;
+    /// Whether there is a column for the state.
+    const HAS_STATE: bool = true;
     /// Whether there is a column for the age.
     const HAS_AGE: bool;
     /// All states of the kind. Empty if the scheduler filters by state.
@@ -67,7 +85,7 @@ pub(super) async fn run<T: Item>(
     if items.is_empty() && n_missing == 0 && !args.watch {
         writeln!(io::stderr(), "no {} found", args.kind.plural())?;
     }
-    let mut printer = Printer::new(args.output, &items);
+    let mut printer = Printer::new(args.output, args.stamps.timestamps, &items);
     output::write(&printer.whole(&items, args.watch)?)?;
     if !args.watch {
         return Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
@@ -91,6 +109,24 @@ fn check_states<T: Item>(args: &GetArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the titles of all columns.
+pub(super) fn titles<T: Item>(columns: Columns) -> Vec<&'static str> {
+    let mut titles = vec![T::TITLE];
+    titles.extend(T::HAS_STATE.then_some("STATE"));
+    titles.extend(T::titles(columns));
+    titles.extend(T::HAS_AGE.then_some("AGE"));
+    titles.extend(columns.why.then_some("WHY"));
+    titles
+}
+
+/// Returns the cells without the age and the reason.
+pub(super) fn lasting<T: Item>(item: &T, columns: Columns) -> Vec<String> {
+    let mut cells = vec![item.name().to_owned()];
+    cells.extend(T::HAS_STATE.then(|| item.state().to_owned()));
+    cells.extend(item.cells(columns));
+    cells
 }
 
 /// Filters entries by the requested names and states.
@@ -122,6 +158,8 @@ fn say_missing<T: Item>(items: &[T], args: &GetArgs) -> anyhow::Result<usize> {
 struct Printer {
     form: Form,
     columns: Columns,
+    /// Whether each change is printed with its time.
+    has_times: bool,
     table: Table,
     /// The last printed form of each entry, by name: cells without the age, or the document.
     printed: BTreeMap<String, Printed>,
@@ -134,13 +172,11 @@ enum Printed {
 }
 
 impl Printer {
-    fn new<T: Item>(form: Form, items: &[T]) -> Self {
-        let columns =
-            Columns { wide: form == Form::Wide, others: items.iter().any(Item::has_others) };
-        let mut titles = vec![T::TITLE, "STATE"];
-        titles.extend(T::titles(columns));
-        titles.extend(T::HAS_AGE.then_some("AGE"));
-        Self { form, columns, table: Table::new(titles), printed: BTreeMap::new() }
+    fn new<T: Item>(form: Form, has_times: bool, items: &[T]) -> Self {
+        let columns = Columns::of(form, items);
+        let time = has_times.then_some("TIME").into_iter();
+        let table = Table::new(time.chain(titles::<T>(columns)));
+        Self { form, columns, has_times, table, printed: BTreeMap::new() }
     }
 
     /// Formats the whole list. The output of a watch is lines that can be read one by one.
@@ -172,7 +208,7 @@ impl Printer {
                     Printed::Cells(_) if self.form == Form::Name => {
                         text += &(clean(item.name()) + "\n");
                     }
-                    Printed::Cells(_) => rows.push(self.row(item)),
+                    Printed::Cells(_) => rows.push(self.timed(self.row(item))),
                     Printed::Document(document) => text += &self.one(document)?,
                 }
             }
@@ -184,7 +220,8 @@ impl Printer {
                 Printed::Cells(mut cells) => {
                     cells.splice(..2, [name, GONE.to_owned()]);
                     cells.extend(T::HAS_AGE.then(String::new));
-                    rows.push(cells);
+                    cells.extend(self.columns.why.then(String::new));
+                    rows.push(self.timed(cells));
                 }
                 Printed::Document(mut document) => {
                     document["state"] = GONE.into();
@@ -198,8 +235,19 @@ impl Printer {
         Ok(text)
     }
 
-    /// Formats one document of several.
+    /// Puts the present time before the cells of a change, if the changes have times.
+    fn timed(&self, cells: Vec<String>) -> Vec<String> {
+        let time = self.has_times.then(|| moment(now_ns()));
+        time.into_iter().chain(cells).collect()
+    }
+
+    /// Formats one document of several, with the present time if the changes have times.
     fn one(&self, document: &Value) -> anyhow::Result<String> {
+        let mut document = document.clone();
+        if self.has_times {
+            document["time"] = moment(now_ns()).into();
+        }
+        let document = &document;
         if self.form == Form::Json { json_line(document) } else { yaml_part(document) }
     }
 
@@ -208,22 +256,16 @@ impl Printer {
             Form::Json | Form::Yaml => Printed::Document(item.document()?),
             // A name does not change.
             Form::Name => Printed::Cells(Vec::new()),
-            Form::Table | Form::Wide => Printed::Cells(self.lasting(item)),
+            Form::Table | Form::Wide => Printed::Cells(lasting(item, self.columns)),
         })
     }
 
-    /// Returns the cells without the age.
-    fn lasting<T: Item>(&self, item: &T) -> Vec<String> {
-        let mut cells = vec![item.name().to_owned(), item.state().to_owned()];
-        cells.extend(item.cells(self.columns));
-        cells
-    }
-
     fn row<T: Item>(&self, item: &T) -> Vec<String> {
-        let mut cells = self.lasting(item);
+        let mut cells = lasting(item, self.columns);
         if T::HAS_AGE {
             cells.push(age(item.since_ns().unwrap_or_default(), now_ns()));
         }
+        cells.extend(self.columns.why.then(|| item.why().to_owned()));
         cells
     }
 }
@@ -274,7 +316,7 @@ mod tests {
             &[Job("a", "On"), Job("b", "Off")],
             &[Job("b", "Off"), Job("long-name", "On")],
         ];
-        let mut printer = Printer::new(form, looks[0]);
+        let mut printer = Printer::new(form, false, looks[0]);
         looks.iter().map(|items| printer.changes(items).unwrap()).collect()
     }
 
@@ -298,6 +340,19 @@ mod tests {
         "#]]
         .assert_eq(&watched(Form::Json));
         assert_eq!(watched(Form::Name), "a\nb\nlong-name\n");
+    }
+
+    #[test]
+    fn changes_of_a_watch_may_have_times() {
+        let jobs = [Job("a", "On")];
+        let text = Printer::new(Form::Table, true, &jobs).changes(&jobs).unwrap();
+        let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let [titles, row]: [Vec<_>; 2] = lines.try_into().unwrap();
+        assert_eq!(titles, ["TIME", "JOB", "STATE", "SIZE"]);
+        assert!(row[0].ends_with('Z') && row[1..] == ["a", "On", "1"], "{row:?}");
+        let text = Printer::new(Form::Json, true, &jobs).changes(&jobs).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert!(document["time"].as_str().unwrap().ends_with('Z'), "{text}");
     }
 
     #[test]

@@ -7,11 +7,15 @@ mod applications;
 mod decisions;
 mod list;
 mod nodes;
+mod partitions;
 mod queues;
 mod rms;
+mod usage;
 
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, ValueEnum};
 
 use super::cluster::Cluster;
@@ -21,6 +25,7 @@ use super::output::{Form, WrongLine};
 use self::list::{Columns, Item};
 pub(super) use self::nodes::usage as node_usage;
 pub(super) use self::queues::usage as queue_usage;
+pub(super) use self::usage::limited;
 
 /// Arguments of `monoceros get`.
 #[derive(Clone, Debug, Args)]
@@ -64,10 +69,20 @@ pub(super) struct GetArgs {
     /// Go on, and print what changes
     #[arg(short, long)]
     pub(super) watch: bool,
+    #[command(flatten)]
+    pub(super) stamps: Stamps,
     /// How many seconds pass between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 2, requires = "watch",
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(super) interval: u32,
+}
+
+/// The times of a watch.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(super) struct Stamps {
+    /// Print the time of each change first
+    #[arg(long, requires = "watch")]
+    pub(super) timestamps: bool,
 }
 
 /// A kind of items.
@@ -82,6 +97,15 @@ pub(super) enum Kind {
     /// Nodes
     #[value(aliases = ["node", "no"])]
     Nodes,
+    /// Partitions, of all resource managers unless `--rm` names one
+    #[value(aliases = ["partition", "part"])]
+    Partitions,
+    /// Users with running applications or a limit, with what they use
+    #[value(alias = "user")]
+    Users,
+    /// Groups, in the same way
+    #[value(alias = "group")]
+    Groups,
     /// The last decisions: what was placed, reserved or told to leave
     #[value(alias = "decision")]
     Decisions,
@@ -111,6 +135,9 @@ impl Kind {
             Self::Queues => "queues",
             Self::Apps => "applications",
             Self::Nodes => "nodes",
+            Self::Partitions => "partitions",
+            Self::Users => "users",
+            Self::Groups => "groups",
             Self::Decisions => "decisions",
             Self::Events => "events",
             Self::Rms => "resource managers",
@@ -136,6 +163,7 @@ impl GetArgs {
             decided: None,
             output: Form::Table,
             watch: false,
+            stamps: Stamps::default(),
             interval: 2,
         }
     }
@@ -144,12 +172,22 @@ impl GetArgs {
     fn check(&self) -> anyhow::Result<()> {
         let (is_queued, has_state) = match self.kind {
             Kind::Apps | Kind::Queues => (true, true),
-            Kind::Nodes | Kind::Rms => (false, true),
-            Kind::Decisions => (true, false),
+            Kind::Nodes | Kind::Rms | Kind::Partitions => (false, true),
+            Kind::Decisions | Kind::Users | Kind::Groups => (true, false),
             Kind::Events => (false, false),
         };
         let has_user = self.kind == Kind::Apps;
         let is_decided = self.kind == Kind::Decisions;
+        if self.stamps.timestamps {
+            let text = match self.kind {
+                Kind::Decisions | Kind::Events => "--timestamps: these have times of their own",
+                _ if matches!(self.output, Form::Name) => "--timestamps: `-o name` is names alone",
+                _ => "",
+            };
+            if !text.is_empty() {
+                return Err(WrongLine(text.to_owned()).into());
+            }
+        }
         for (flag, is_given, is_known) in [
             ("--queue", self.queue.is_some(), is_queued),
             ("--state", !self.state.is_empty(), has_state),
@@ -170,6 +208,20 @@ impl GetArgs {
     }
 }
 
+/// Names the kinds in the error of a line that lacks one.
+pub(super) fn name_kinds(mut error: clap::Error) -> clap::Error {
+    let is_kind = |missing: &String| missing.as_str() == "<KIND>";
+    if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
+        && missing.iter().any(is_kind)
+    {
+        let kinds = Kind::value_variants().iter().filter_map(Kind::to_possible_value);
+        let kinds: Vec<_> = kinds.map(|kind| kind.get_name().to_owned()).collect();
+        let tip = StyledStr::from(format!("KIND is one of {}", kinds.join(", ")));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
 /// Prints a list once, or until interrupted.
 pub(super) async fn run(cluster: &mut Cluster, args: GetArgs) -> anyhow::Result<ExitCode> {
     args.check()?;
@@ -186,6 +238,16 @@ pub(super) async fn run(cluster: &mut Cluster, args: GetArgs) -> anyhow::Result<
         }
         Kind::Rms => {
             list::run(cluster, &args, async |cluster, args| rms::read(cluster, args).await).await
+        }
+        Kind::Partitions => {
+            list::run(cluster, &args, async |cluster, _| partitions::read(cluster).await).await
+        }
+        Kind::Users => {
+            list::run(cluster, &args, async |cluster, args| usage::users(cluster, args).await).await
+        }
+        Kind::Groups => {
+            list::run(cluster, &args, async |cluster, args| usage::groups(cluster, args).await)
+                .await
         }
         Kind::Decisions => decisions::run(cluster, &args).await,
         Kind::Events => {
@@ -207,6 +269,10 @@ mod tests {
         let nodes = GetArgs { app: Some("a".to_owned()), ..GetArgs::all(Kind::Nodes) };
         let error = nodes.check().unwrap_err().to_string();
         assert_eq!(error, "--app does not choose among nodes");
+        let times =
+            GetArgs { stamps: Stamps { timestamps: true }, ..GetArgs::all(Kind::Decisions) };
+        let error = times.check().unwrap_err().to_string();
+        assert_eq!(error, "--timestamps: these have times of their own");
         let queue = GetArgs { queue: Some("root".to_owned()), ..GetArgs::all(Kind::Events) };
         assert!(queue.check().is_err());
     }
