@@ -29,7 +29,7 @@ async fn an_ended_application_has_the_lists_numbers() {
     let Some((scene, chromium, tab, address)) = start().await else { return };
     scene.end_one().await;
     let known = scene.get(&format!("{P}/applications/completed")).await[0].clone();
-    tab.open(&format!("{address}/ui/applications?list=completed")).await;
+    tab.open(&format!("{address}/ui/applications?list=ended")).await;
     tab.until("document.querySelectorAll('main tbody tr').length === 1").await;
     let row = &tab.rows("main table").await[0];
     assert_eq!(row["id"]["text"], known["applicationID"]);

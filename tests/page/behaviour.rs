@@ -41,9 +41,10 @@ async fn every_view_opens_dark_and_small() {
         tab.until("document.querySelector('.reading') === null").await;
         let title: String = tab.value("document.title").await;
         assert!(title.contains("Monoceros"), "{view}: {title}");
+        tab.until("document.documentElement.dataset.theme === 'light'").await;
         let light = colours(&tab).await;
         tab.prefer("dark").await;
-        tab.until("matchMedia('(prefers-color-scheme: dark)').matches").await;
+        tab.until("document.documentElement.dataset.theme === 'dark'").await;
         let dark = colours(&tab).await;
         assert!(light[0] > light[1] && dark[0] < dark[1], "{view}: {light:?} {dark:?}");
         tab.resize(390, 800).await;

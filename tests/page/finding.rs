@@ -4,7 +4,8 @@
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 
-use crate::long_names::{GIANT, LongScene, TEAM, USER, WAITS, node_name};
+use crate::harness::{release, run};
+use crate::long_scene::{GIANT, LongScene, TEAM, USER, WAITS, node_name};
 
 #[tokio::test]
 async fn why_and_its_cure_are_two_clicks_from_the_first_screen() {
@@ -156,7 +157,7 @@ async fn applications_are_grouped_and_nodes_are_mapped() {
 }
 
 #[tokio::test]
-async fn an_application_that_is_kept_nowhere_shows_its_last_events() {
+async fn a_removed_application_says_who_removed_it_and_what_it_waited_for() {
     let Some(LongScene { service: _service, rm, chromium, tab, address }) =
         LongScene::start().await
     else {
@@ -168,8 +169,98 @@ async fn an_application_that_is_kept_nowhere_shows_its_last_events() {
     };
     rm.send_applications(vec![], vec![removal]).await;
     tab.open(&format!("{address}/ui/application?id={GIANT}")).await;
+    tab.until_text("#summary", "removed by its resource manager long").await;
+    let summary = tab.text("#summary").await;
+    assert!(summary.contains("Removed") && summary.contains("for 96 cores"), "{summary}");
+    tab.open(&format!("{address}/ui/applications?list=ended")).await;
+    tab.until_text("main tbody", "removed by its resource manager long").await;
+    tab.open(&format!("{address}/ui/application?id=never-submitted")).await;
     tab.until_text("main", "No application is called").await;
-    tab.until_text("#past", "removed").await;
+    chromium.end().await;
+}
+
+/// The path of an operator: the node that refuses most is found by sorting, and closed with the
+/// command that the page gives.
+#[tokio::test]
+async fn the_node_that_refuses_most_is_found_and_cordoned() {
+    let Some(LongScene { service, rm, chromium, tab, address }) = LongScene::start().await else {
+        return;
+    };
+    tab.before_all(
+        "navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }",
+    )
+    .await;
+    // A pod cannot be started on its node.
+    let failed = rm.read(|seen| seen.new[0].clone());
+    let release = si::AllocationRelease {
+        termination_type: si::TerminationType::SchedulingFailedOnRm.into(),
+        ..release(&failed.application_id, &failed.allocation_key)
+    };
+    rm.send_allocations(vec![], vec![], vec![release]).await;
+    tab.resize(1_400, 900).await;
+    tab.open(&address).await;
+    tab.click("header nav a[href^='/ui/nodes']").await;
+    let column =
+        "[...document.querySelectorAll('th button')].find(it => it.innerText === 'Refused')";
+    tab.until(&format!("{column} !== undefined")).await;
+    tab.value::<bool>(&format!("({column}.click(), true)")).await;
+    tab.until("location.search.includes('sort=-refusals')").await;
+    let first = "main tbody tr:first-child";
+    tab.until(&format!("document.querySelector('{first}').dataset.key === '{}'", failed.node_id))
+        .await;
+    assert_eq!(tab.text(&format!("{first} [data-column=refusals]")).await, "1");
+    tab.click(&format!("{first} a")).await;
+    tab.until_text("#panel #summary", "1 request").await;
+    tab.click("#panel #summary .head .copy").await;
+    tab.until("window.copied !== undefined").await;
+    let command: String = tab.value("window.copied").await;
+    let grpc = service.grpc.to_string();
+    let words: Vec<_> = command.strip_prefix("monoceros ").unwrap().split(' ').collect();
+    let (code, _, stderr) = run(&[&["--grpc", &*grpc], &*words].concat());
+    assert_eq!(code, Some(0), "{command}: {stderr}");
+    tab.until_text("#panel #summary", "Closed").await;
+    assert_eq!(tab.wrong(), [""; 0]);
+    chromium.end().await;
+}
+
+#[tokio::test]
+async fn a_cure_is_tried_without_putting_it_in_force() {
+    let Some(LongScene { service: _service, rm: _rm, chromium, tab, address }) =
+        LongScene::start().await
+    else {
+        return;
+    };
+    tab.open(&format!("{address}/ui/application?id={WAITS}")).await;
+    tab.until("document.querySelector('.cure .link') !== null").await;
+    tab.click(".cure .link").await;
+    tab.until("document.querySelector('.try button') !== null").await;
+    tab.click(".try button").await;
+    tab.until_text(".try .answer", "The service would accept it").await;
+    let change = tab.text(".try .answer pre").await;
+    assert!(
+        change.contains("- ") && change.contains("+ ") && change.contains("nvidia.com/gpu: \"6\""),
+        "{change}"
+    );
+    assert_eq!(tab.wrong(), [""; 0]);
+    chromium.end().await;
+}
+
+#[tokio::test]
+async fn the_colours_are_chosen_and_kept() {
+    let Some(LongScene { service: _service, rm: _rm, chromium, tab, address }) =
+        LongScene::start().await
+    else {
+        return;
+    };
+    tab.prefer("light").await;
+    tab.open(&address).await;
+    let theme = "document.documentElement.dataset.theme";
+    tab.until(&format!("{theme} === 'light'")).await;
+    tab.choose("#theme", "dark").await;
+    tab.until(&format!("{theme} === 'dark'")).await;
+    tab.open(&format!("{address}/ui/nodes")).await;
+    tab.until("document.querySelector('#theme')?.value === 'dark'").await;
+    assert_eq!(tab.value::<String>(theme).await, "dark");
     assert_eq!(tab.wrong(), [""; 0]);
     chromium.end().await;
 }

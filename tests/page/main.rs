@@ -21,6 +21,7 @@ mod finding;
 mod live;
 mod long;
 mod long_names;
+mod long_scene;
 mod numbers;
 mod picture;
 mod pods;

@@ -1,8 +1,9 @@
 //! Ended and rejected applications: in both orders, by page, and filtered.
 
+use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 
-use crate::harness::{Rm, Service, application};
+use crate::harness::{Rm, Service, application, ask};
 
 const LISTS: &str = "/ws/v1/partition/default/applications";
 
@@ -69,6 +70,49 @@ async fn ended_applications_are_filtered_in_either_order() {
     ] {
         assert_eq!(row_by_row(&service, &format!("rejected?{query}")).await, expected, "{query}");
     }
+}
+
+/// Submits an application with two labels, and removes another that waits.
+#[tokio::test]
+async fn a_removed_application_is_found_with_its_labels() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    for (id, team) in [("gone", "physics"), ("stays", "biology")] {
+        let mut new = application(id, "root.a");
+        let tags = [("team", team), ("tier", "1")];
+        new.tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        rm.send_applications(vec![new], vec![]).await;
+        rm.until(id, |seen| seen.accepted_applications.contains(&id.to_owned())).await;
+    }
+    rm.send_allocations(vec![], vec![ask("gone", "k1")], vec![]).await;
+    let path = "/ws/v1/partition/default/application/gone";
+    while !service.get(path).await.contains("pendingResource") {}
+    let removal = si::RemoveApplicationRequest {
+        application_id: "gone".to_owned(),
+        partition_name: "default".to_owned(),
+    };
+    rm.send_applications(vec![], vec![removal]).await;
+    rm.until("the ask is released", |seen| !seen.released_asks.is_empty()).await;
+    assert_eq!(list(&service, "completed").await, [""; 0]);
+    for (query, expected) in [
+        ("ended", &["gone"][..]),
+        ("ended?label=team=physics", &["gone"]),
+        ("ended?label=team=biology", &[]),
+        ("active?label=team=biology,tier", &["stays"]),
+        ("active?label=team=biology,tier=2", &[]),
+        ("active?label=none", &[]),
+    ] {
+        assert_eq!(list(&service, query).await, expected, "{query}");
+    }
+    let found = service.http("GET", path, &[], "").await.json();
+    assert_eq!(found["applicationState"], "Removed");
+    assert_eq!(found["applicationTags"]["team"], "physics");
+    let message = found["removedMessage"].as_str().unwrap();
+    assert!(message.starts_with("removed by its resource manager rm, waited for "), "{message}");
+    let explained = service.http("GET", &format!("{path}/explain"), &[], "").await;
+    assert_eq!(explained.status, 404);
+    let text = "application `gone` was removed by its resource manager rm at ";
+    assert!(explained.body.contains(text), "{}", explained.body);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 import { render } from "preact";
 import { LocationProvider } from "preact-iso";
 import { App } from "./app";
+import { colourPage } from "./parts/theme";
 import { restoreMine } from "./rest/mine";
 import "./style/base.css";
 import "./style/parts.css";
@@ -10,6 +11,7 @@ import "./style/views.css";
 const VIEWS = /^\/(ui\/[a-z]+)?(\?|#|$)/;
 
 restoreMine();
+colourPage();
 
 const place = document.getElementById("app");
 if (place) {

@@ -1,5 +1,6 @@
 // Cures as texts to copy: lines of the queue configuration, and commands.
 import type { Change, Resources } from "../rest/types";
+import type { Edit } from "./config";
 import { names } from "./amounts";
 
 const SUFFIXES: [string, number][] = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
@@ -40,6 +41,19 @@ export function linesOf({ kind, object = "", resource, count = 1 }: Change, now:
   const limit = kind === "userLimit" && now.most ? `maxresources: ${flow(raised(now.most, resource))}` : kind === "runningApplications" ? applications : undefined;
   if (!owner || !limit) return undefined;
   return { queue: owner.queue, lines: `limits:\n  - limit: of ${owner.name}\n    ${owner.kind}s: [${JSON.stringify(owner.name)}]\n    ${limit}` };
+}
+
+/** The same change in a whole configuration. */
+export function editOf(change: Change, now: Now): Edit | undefined {
+  const { kind, object = "", resource, count = 1 } = change;
+  if (!linesOf(change, now)) return undefined;
+  const owner = ownerOf(object);
+  const queue = owner?.queue ?? object;
+  const of = owner && { owner: { kind: owner.kind, name: owner.name } };
+  if (kind === "runningApplications") return { queue, keys: ["maxapplications"], lines: [String((now.applications ?? 0) + count)], ...of };
+  const most = raised(now.most, resource);
+  const lines = names(most).map((name) => `${name}: ${JSON.stringify(quantity(name, most[name] ?? 0))}`);
+  return { queue, keys: owner ? ["maxresources"] : ["resources", "max"], lines, ...of };
 }
 
 /** Commands that take changed lines into use. */

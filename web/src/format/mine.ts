@@ -1,4 +1,4 @@
-// The filter of all views: what is of one user, one group or one queue.
+// The filter of all views: what is of one user, one group or one queue, or has one label.
 
 /** The filter; an empty one shows everything. */
 export interface Mine {
@@ -6,9 +6,11 @@ export interface Mine {
   group?: string;
   /** A queue, with those below it. */
   queue?: string;
+  /** A tag of applications: `NAME=VALUE`, or `NAME` for any value. The service compares it. */
+  label?: string;
 }
 
-const FIELDS = ["user", "group", "queue"] as const;
+export const FIELDS = ["user", "group", "queue", "label"] as const;
 
 /** Text of a filter in the address: `user:ann queue:root.a`. */
 export function mineText(mine: Mine): string {
@@ -35,14 +37,14 @@ interface Owned {
   groups?: string[];
 }
 
-/** Whether an application passes the filter. */
+/** Whether an application that the service has selected by label passes the filter. */
 export function isMine({ user, group, queue }: Mine, of: Owned): boolean {
   return (!user || of.user === user) && (!group || (of.groups ?? []).includes(group)) && (!queue || isWithin(of.queueName, queue));
 }
 
 /** Whether a queue is shown: it is within the queue of the filter, holds one of the applications, or is above such a queue. */
-export function isQueueShown(path: string, { user, group, queue }: Mine, applications: Owned[]): boolean {
+export function isQueueShown(path: string, { user, group, queue, label }: Mine, applications: Owned[]): boolean {
   const isOfQueue = !queue || isWithin(path, queue) || isWithin(queue, path);
-  const isOfOwner = !(user || group) || applications.some((one) => isWithin(one.queueName, path));
+  const isOfOwner = !(user || group || label) || applications.some((one) => isWithin(one.queueName, path));
   return isOfQueue && isOfOwner;
 }

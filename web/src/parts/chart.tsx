@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { short } from "../format/amounts";
-import { dark } from "./screen";
+import { dark } from "./theme";
 
 interface Props {
   /** Text alternative of the chart. */

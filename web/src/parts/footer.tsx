@@ -1,6 +1,7 @@
 import { now, span } from "../format/times";
 import { hasToken, lastRead, request } from "../rest/client";
 import { base } from "../rest/partitions";
+import { ThemeSwitch } from "./theme";
 
 /** Links to the REST documents of the page. */
 export function Footer() {
@@ -32,6 +33,9 @@ export function Footer() {
           Step {Number(lastRead.value.step).toLocaleString("en")} of the scheduler, read {span(now.value - lastRead.value.at)} ago
         </p>
       )}
+      <p>
+        <ThemeSwitch />
+      </p>
       <p>
         <a href="/assets/licenses.md">Licences</a> of what this page is made of
       </p>

@@ -4,7 +4,7 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { byWeight, short, title } from "../format/amounts";
 import type { Node } from "../rest/types";
 import { toNode, useOpen } from "../routes";
-import { dark } from "./screen";
+import { dark } from "./theme";
 
 /** Utilization of a node's scarcest resource, in percent. */
 export const fullest = (node: Node) => Math.max(0, ...Object.values(node.utilized ?? {}));

@@ -51,7 +51,7 @@ async function find(text: string, signal: AbortSignal): Promise<Found[]> {
     list<Node>(`${of}/nodes?brief&limit=${MOST_READ}`).then((rows) =>
       rows.filter((row) => has(row.nodeID) || has(row.hostName)).map((row) => ({ kind: "node", name: row.nodeID, note: row.rackName, href: toNode(row.nodeID) })),
     ),
-    applications("completed", { order: "newest" }),
+    applications("ended", { order: "newest" }),
     applications("rejected", { order: "newest" }),
   ];
   const found = (await Promise.all(parts)).flatMap((some) => some.slice(0, MOST));

@@ -1,8 +1,10 @@
 // The filter of all views: its button, and its dialog.
 import { useRef } from "preact/hooks";
-import { type Mine, mineText } from "../format/mine";
+import { FIELDS, type Mine, mineText } from "../format/mine";
 import { isFiltered, keepMine, mine } from "../rest/mine";
 import { useQuery } from "../routes";
+
+const LABELS = { user: "User", group: "Group", queue: "Queue, with those below", label: "Label of applications, NAME=VALUE" };
 
 export function MineFilter() {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -17,7 +19,7 @@ export function MineFilter() {
   const text = Object.values(shown).join(", ");
   return (
     <>
-      <button type="button" id="mine" aria-pressed={isFiltered.value} title={text || "Show only what is of one user, group or queue"} onClick={() => dialog.current?.showModal()}>
+      <button type="button" id="mine" aria-pressed={isFiltered.value} title={text || "Show only what is of one user, group or queue, or has a label"} onClick={() => dialog.current?.showModal()}>
         {text ? `Only ${text}` : "Everything"}
       </button>
       <dialog ref={dialog} aria-labelledby="mine-title">
@@ -28,12 +30,12 @@ export function MineFilter() {
             event.preventDefault();
             const given = new FormData(event.currentTarget);
             const field = (name: string) => String(given.get(`mine-${name}`) ?? "").trim();
-            set({ user: field("user"), group: field("group"), queue: field("queue") });
+            set(Object.fromEntries(FIELDS.map((name) => [name, field(name)])));
           }}
         >
-          {(["user", "group", "queue"] as const).map((name) => (
+          {FIELDS.map((name) => (
             <label key={`${name} ${shown[name] ?? ""}`}>
-              {name === "queue" ? "Queue, with those below" : name === "user" ? "User" : "Group"}
+              {LABELS[name]}
               <input name={`mine-${name}`} defaultValue={shown[name] ?? ""} autoComplete="off" spellcheck={false} pattern="\S*" />
             </label>
           ))}

@@ -1,7 +1,8 @@
 // What depends on the width of the screen. The style has the same limits.
 import { computed, signal } from "@preact/signals";
 
-function matches(query: string) {
+/** Whether the screen matches a query, as a signal. */
+export function matches(query: string) {
   // Tests of functions have no screen.
   const media = globalThis.matchMedia?.(query);
   const found = signal(media?.matches ?? false);
@@ -20,6 +21,3 @@ export const isNarrow = matches("(max-width: 1200px)");
 
 /** Most characters of a name in a row. */
 export const mostOfName = computed(() => (hasCards.value ? 32 : isNarrow.value ? 24 : 28));
-
-/** Whether the system prefers a dark page. Canvas content has to be redrawn on a change. */
-export const dark = matches("(prefers-color-scheme: dark)");

@@ -48,14 +48,14 @@ export function askForToken(why: string): void {
   connection.value = "token";
 }
 
-/** Returns a successful response. Throws a `ReadError` for any other. */
-export async function request(path: string, signal?: AbortSignal): Promise<Response> {
+/** Returns a successful response; a body is posted. Throws a `ReadError` for any other. */
+export async function request(path: string, signal?: AbortSignal, body?: string): Promise<Response> {
   const given = token.peek();
   const headers: Record<string, string> = given ? { Authorization: `Bearer ${given}` } : {};
   let response: Response;
   try {
     // The browser sends the tag of its copy and reads the body only if the document has changed.
-    response = await fetch(path, { headers, cache: "no-cache", ...(signal && { signal }) });
+    response = await fetch(path, { headers, cache: "no-cache", ...(signal && { signal }), ...(body !== undefined && { method: "POST", body }) });
   } catch (error) {
     if (signal?.aborted) throw error;
     connection.value = "lost";

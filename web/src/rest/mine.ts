@@ -37,7 +37,7 @@ export function restoreMine(): void {
 }
 
 /** Query of lists of applications for the filter. Groups are compared by the page. */
-export const asked = computed(() => ({ user: mine.value.user, queue: mine.value.queue }));
+export const asked = computed(() => ({ user: mine.value.user, queue: mine.value.queue, label: mine.value.label }));
 
 /** Live applications that pass the filter; `undefined` until they are read, and without a filter. */
 export function useMyApplications(): Application[] | undefined {

@@ -112,6 +112,9 @@ export interface Application {
   user?: string;
   groups?: string[];
   rejectedMessage?: string;
+  /** Who removed it, and the work that it had then. */
+  removedMessage?: string;
+  applicationTags?: Record<string, string>;
   stateLog?: { time?: Nanos; applicationState?: string }[];
   placeholderData?: TaskGroup[];
   hasReserved?: boolean;
@@ -153,6 +156,8 @@ export interface Node {
   allocations?: Allocation[];
   foreignAllocations?: Allocation[];
   schedulable: boolean;
+  /** Number of requests that it refused. */
+  refusals?: number;
   isReserved: boolean;
   reservations?: string[];
   /** Namespace and name of pods, by key. */

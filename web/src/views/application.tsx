@@ -21,6 +21,9 @@ import { Why } from "./why";
 /** Most pages that are searched for an application; the service keeps as many by default. */
 const PAGES = 10;
 
+/** Most labels that are shown. */
+const MOST_LABELS = 20;
+
 /** Most rows of a long list. */
 const MOST_ROWS = 200;
 
@@ -50,10 +53,10 @@ export function ApplicationView() {
 function Over({ id }: { id: string }) {
   const of = base.value;
   const wanted = { search: id, order: "newest", limit: MOST };
-  const completed = useAllPages<Application>(of && path(`${of}/applications/completed`, wanted), 5, PAGES);
+  const ended = useAllPages<Application>(of && path(`${of}/applications/ended`, wanted), 5, PAGES);
   const rejected = useAllPages<Application>(of && path(`${of}/applications/rejected`, wanted), 5, PAGES);
-  const found = [...(completed.data ?? []), ...(rejected.data ?? [])].filter((row) => row.applicationID === id);
-  if (!completed.data || !rejected.data) return <Trouble of={completed} />;
+  const found = [...(ended.data ?? []), ...(rejected.data ?? [])].filter((row) => row.applicationID === id);
+  if (!ended.data || !rejected.data) return <Trouble of={ended} />;
   if (!found.length) {
     return <Past id={id} />;
   }
@@ -88,7 +91,7 @@ function Past({ id }: { id: string }) {
     <>
       <Trouble of={missing} missing={`No application is called ${id}, among those that live and those that ended and are kept.`} />
       {last.length > 0 && (
-        <Section title="Its last events" id="past" class="wide" note="It was there: its resource manager has removed it, or the service keeps it no longer." side={<a href={to("events", { search: id, from: String(start ?? 0) })}>Events</a>}>
+        <Section title="Its last events" id="past" class="wide" note="It was there, and the service keeps it no longer." side={<a href={to("events", { search: id, from: String(start ?? 0) })}>Events</a>}>
           <ol class="log">
             {last.map((one, at) => (
               <li key={at}>
@@ -110,8 +113,11 @@ function Summary({ of: it }: { of: Application }) {
     ["Submitted", <>{it.submissionTime ? moment(it.submissionTime) : "–"} (<Ago at={it.submissionTime} /> ago)</>],
     ["Uses", <Amounts of={it.usedResource} />],
     ["At most", <Amounts of={it.maxUsedResource} />],
-    ["Pending", <Amounts of={it.pendingResource} />],
+    [it.removedMessage ? "Waited for" : "Pending", <Amounts of={it.pendingResource} />],
   ];
+  if (it.removedMessage) facts.push(["Removed", <Says text={it.removedMessage} />]);
+  const labels = Object.entries(it.applicationTags ?? {}).slice(0, MOST_LABELS);
+  if (labels.length) facts.push(["Labels", labels.map(([name, value]) => <Fragment key={name}><Short name={`${name}=${value}`} /> </Fragment>)]);
   if (it.finishedTime) facts.push(["Ended", moment(it.finishedTime)]);
   if (it.rejectedMessage) facts.push(["Rejected", <Rejection message={it.rejectedMessage} />]);
   if (it.backoffDeadline) facts.push(["Backs off until", <Says text={it.backoffDeadline} />]);

@@ -26,7 +26,7 @@ const STATES = ["new", "accepted", "running", "completing", "failing", "resuming
 
 const LISTS: [string, string][] = [
   ["active", "live"],
-  ["completed", "ended"],
+  ["ended", "ended"],
   ["rejected", "rejected"],
 ];
 
@@ -93,6 +93,7 @@ const ended: Column<Application>[] = [
   { id: "finished", head: "Ended", number: true, by: (row) => row.finishedTime ?? 0, cell: (row) => <Ago at={row.finishedTime} /> },
   { id: "lived", head: "Lived for", number: true, by: lived, cell: (row) => span(millis(lived(row))) },
   { id: "uses", head: "Used at most", number: true, by: (row) => row.maxUsedResource?.vcore ?? 0, cell: (row) => <Amounts of={row.maxUsedResource} /> },
+  { id: "why", head: "How", class: "text", by: (row) => row.removedMessage ?? "", cell: (row) => <Says text={row.removedMessage} /> },
 ];
 
 const rejected: Column<Application>[] = [
@@ -154,10 +155,10 @@ export function Applications() {
   const { search = "", status, queue: below, user: of, cause, after } = query;
   // There may be very many, so the server filters them. Of ended applications the last ones are requested.
   const asked = isLive ? { brief: "1", status } : { order: "newest" };
-  const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below ?? mine.value.queue, user: of ?? mine.value.user });
+  const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below ?? mine.value.queue, user: of ?? mine.value.user, label: mine.value.label });
   const read = usePolled<Application[]>(address, isLive ? 2 : 5);
   const tree = usePolled<Queue>(base.value && `${base.value}/queues`, 15);
-  const columns = isLive ? live : list === "completed" ? ended : rejected;
+  const columns = isLive ? live : list === "ended" ? ended : rejected;
   const by = isLive ? BY.map(([name]) => name).find((name): name is Grouping => name === query.by && name in GROUPINGS) : undefined;
   const sort = query.sort ?? (isLive ? "id" : "-finished");
   const rows = (read.data ?? []).filter((row) => isMine({ group: mine.value.group }, row) && (cause === undefined || row.waitsFor === cause));

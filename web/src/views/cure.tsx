@@ -1,10 +1,12 @@
 // What would help, with texts to copy.
 import { useState } from "preact/hooks";
-import { TAKE, commandOf, linesOf, nearest, ownerOf } from "../format/cures";
+import { type Edit, difference, edited } from "../format/config";
+import { TAKE, commandOf, editOf, linesOf, nearest, ownerOf } from "../format/cures";
 import { Copy } from "../parts/copy";
 import { QueueLink } from "../parts/name";
 import { Says } from "../parts/says";
-import { base } from "../rest/partitions";
+import { ReadError, path, request } from "../rest/client";
+import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Change, Queue, Usage, User } from "../rest/types";
 import { all } from "./tree";
@@ -53,7 +55,53 @@ function Configured({ of: change }: { of: Change }) {
   const now = owner ? { most: limit?.maxResources, applications: limit?.maxApplications } : { most: queue.data?.maxResource, applications: queue.data?.maxRunningApps };
   const lines = linesOf(change, now);
   if (!lines) return null;
-  return <Text about={<>In the queue configuration, at <QueueLink path={lines.queue} /></>} text={lines.lines} />;
+  const edit = editOf(change, now);
+  return (
+    <>
+      <Text about={<>In the queue configuration, at <QueueLink path={lines.queue} /></>} text={lines.lines} />
+      {edit && <Try edit={edit} />}
+    </>
+  );
+}
+
+/** Answer of the check of a configuration. */
+interface Verdict {
+  allowed: boolean;
+  reason?: string;
+}
+
+/** Button that has the service check its configuration with a change, and the answer. */
+function Try({ edit }: { edit: Edit }) {
+  const [answer, setAnswer] = useState<preact.ComponentChildren>(null);
+  const attempt = () => {
+    setAnswer("Checking …");
+    const shown = partition.peek();
+    void tried(edit, shown?.name ?? "", shown?.clusterId ?? "").then(setAnswer, (error: Error) => setAnswer(untried(error)));
+  };
+  return (
+    <div class="try">
+      <button type="button" class="link" onClick={attempt}>try it</button> <span class="quiet">without putting it in force</span>
+      {answer && <div class="answer" role="status">{answer}</div>}
+    </div>
+  );
+}
+
+/** Why a change could not be checked. */
+const untried = (error: Error) =>
+  error instanceof ReadError && error.status === 403 ? "The token that was given may not read the configuration, so it cannot be checked here." : `It could not be checked: ${error.message}`;
+
+async function tried(edit: Edit, of: string, rm: string): Promise<preact.ComponentChildren> {
+  const text = await (await request(path("/ws/v1/config", { rm }))).text();
+  const changed = edited(text, of, edit);
+  if (!changed) return <>The configuration does not name <code>{edit.queue}</code>: the queue was made for an application, and has its limits from a template.</>;
+  const verdict = (await (await request("/ws/v1/validate-conf", undefined, changed.after)).json()) as Verdict;
+  const { out, in: added } = difference(changed.before, changed.after);
+  return (
+    <>
+      {verdict.allowed ? <b>The service would accept it.</b> : <><b>The service would refuse it:</b> <Says text={verdict.reason} /></>}
+      <pre>{[...out.map((line) => `- ${line}`), ...added.map((line) => `+ ${line}`)].join("\n")}</pre>
+    </>
+  );
 }
 
 /** Usage of a queue in a tree of usage. */

@@ -45,10 +45,10 @@ export function Events() {
 function useWanted() {
   const [{ search, type }, change] = useQuery();
   const wanted = search?.toLowerCase() ?? "";
-  const { user, group, queue } = mine.value;
+  const { user, group, queue, label } = mine.value;
   const own = new Set([user, group, ...(useMyApplications() ?? []).map((one) => one.applicationID)].filter(Boolean));
   const isOwn = ({ type, objectID = "", referenceID = "" }: EventRecord) =>
-    !isFiltered.value || own.has(objectID) || own.has(referenceID) || (type === 4 && !user && !group && queue !== undefined && isWithin(objectID, queue));
+    !isFiltered.value || own.has(objectID) || own.has(referenceID) || (type === 4 && !user && !group && !label && queue !== undefined && isWithin(objectID, queue));
   const isWanted = (record: EventRecord) =>
     (!type || record.type === Number(type)) &&
     isOwn(record) &&

@@ -1,7 +1,7 @@
 // View of one node: its allocations and reservations, and decisions that could not use it.
 import { Fragment } from "preact";
 import { ranked, title } from "../format/amounts";
-import { Ago, Amounts, Count, Level } from "../parts/amount";
+import { Ago, Amounts, Count, Level, Things } from "../parts/amount";
 import { Copy } from "../parts/copy";
 import { ApplicationLink, Called, Name } from "../parts/name";
 import { Says } from "../parts/says";
@@ -61,6 +61,7 @@ function Summary({ of: node }: { of: Node }) {
           ["Free", <Amounts of={node.available} />],
           ["Used by others", <Amounts of={node.occupied} />],
           ["Kept for", <Reservers of={node} />],
+        ["Refused", <span title="Predicates that said no, and starts that failed here, since the node was added."><Things of={node.refusals ?? 0} name="request" /></span>],
         ]}
       />
       <h3>Attributes</h3>

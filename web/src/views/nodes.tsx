@@ -76,6 +76,8 @@ const COLUMNS: Column<Node>[] = [
   { id: "free", head: "Free", number: true, by: (node) => node.available?.vcore ?? 0, cell: (node) => <Amounts of={node.available} /> },
 ];
 
+const refusals: Column<Node> = { id: "refusals", head: "Refused", number: true, by: (node) => node.refusals ?? 0, cell: (node) => <Count of={node.refusals} /> };
+
 const RACK = "rack";
 
 /** Most values of an attribute by which squares are grouped. */
@@ -133,7 +135,7 @@ export function Nodes() {
   const matches = (node: Node) => [node.nodeID, node.hostName, node.rackName].some((text) => text?.toLowerCase().includes(search));
   const found = all.filter((node) => matches(node) && isShown(node, query.which) && (own?.has(node.nodeID) ?? true));
   const { names: types, button } = useTypes();
-  const columns = [...COLUMNS, ...types.map(used)];
+  const columns = [...COLUMNS, ...(all.some((node) => node.refusals) ? [refusals] : []), ...types.map(used)];
   const sort = query.sort ?? "id";
   const { shown, pager } = useRows(sorted(found, columns, sort, (node) => node.nodeID));
   return (
