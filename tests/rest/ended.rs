@@ -92,7 +92,7 @@ async fn a_removed_application_is_found_with_its_labels() {
         partition_name: "default".to_owned(),
     };
     rm.send_applications(vec![], vec![removal]).await;
-    rm.until("the ask is released", |seen| !seen.released_asks.is_empty()).await;
+    rm.until("the ask is released", |seen| !seen.released.is_empty()).await;
     assert_eq!(list(&service, "completed").await, [""; 0]);
     for (query, expected) in [
         ("ended", &["gone"][..]),
