@@ -23,6 +23,6 @@ mod long;
 mod long_names;
 mod long_scene;
 mod numbers;
-mod picture;
 mod pods;
+mod scale;
 mod tokens;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { commandOf, flow, linesOf, nearest, ownerOf, quantity } from "../src/format/cures";
+import { commandOf, editOf, flow, linesOf, nearest, ownerOf, quantity } from "../src/format/cures";
 
 const GI = 2 ** 30;
 
@@ -31,4 +31,12 @@ test("other changes have a command", () => {
 test("the nearest name is one with few other letters", () => {
   expect(nearest("root.prd.etl", ["root", "root.prod.etl", "root.prod"])).toBe("root.prod.etl");
   expect(nearest("root.finance", ["root", "root.batch"])).toBeUndefined();
+});
+
+test("a change has the same place in a whole configuration", () => {
+  const queue = { kind: "quota", object: "root.a", resource: { vcore: 2000 } };
+  expect(editOf(queue, { most: { vcore: 4000, memory: 8 * GI }, applications: undefined })).toEqual({ queue: "root.a", keys: ["resources", "max"], lines: ["memory: 8Gi", 'vcore: "6"'] });
+  const user = { kind: "runningApplications", object: "user ann in root.a" };
+  expect(editOf(user, { most: undefined, applications: 2 })).toEqual({ queue: "root.a", keys: ["maxapplications"], lines: ["3"], owner: { kind: "user", name: "ann" } });
+  expect(editOf({ kind: "time" }, { most: undefined, applications: undefined })).toBeUndefined();
 });

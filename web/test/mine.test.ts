@@ -5,6 +5,7 @@ test("the filter is a text in the address", () => {
   const mine = { user: "ann", queue: "root.a:b" };
   expect(mineText(mine)).toBe("user:ann queue:root.a:b");
   expect(mineOf(mineText(mine))).toEqual(mine);
+  expect(mineOf("label:team=a:b")).toEqual({ label: "team=a:b" });
   expect(mineOf("nonsense x:y user: group:g")).toEqual({ group: "g" });
   expect(mineText({})).toBe("");
 });

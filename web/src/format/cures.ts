@@ -52,7 +52,9 @@ export function editOf(change: Change, now: Now): Edit | undefined {
   const of = owner && { owner: { kind: owner.kind, name: owner.name } };
   if (kind === "runningApplications") return { queue, keys: ["maxapplications"], lines: [String((now.applications ?? 0) + count)], ...of };
   const most = raised(now.most, resource);
-  const lines = names(most).map((name) => `${name}: ${JSON.stringify(quantity(name, most[name] ?? 0))}`);
+  // Written as the service writes them, so that lines that stay the same are no difference.
+  const written = (text: string) => (/^\d+$/.test(text) ? JSON.stringify(text) : text);
+  const lines = Object.keys(most).sort().map((name) => `${name}: ${written(quantity(name, most[name] ?? 0))}`);
   return { queue, keys: owner ? ["maxresources"] : ["resources", "max"], lines, ...of };
 }
 

@@ -71,10 +71,12 @@ interface Levels {
   limit?: number;
 }
 
-/** Usage against a limit, with pending and guaranteed amounts. */
+/** Usage against a limit, with pending and guaranteed amounts. A mark at the end shows that more is pending than fits. */
 export function Bar({ label, used = 0, wait = 0, promise = 0, limit = 0 }: { label: string } & Levels) {
   const filled = share(used, limit);
   const waiting = Math.min(share(wait, limit || wait), 100 - filled);
+  const isFull = limit > 0 && used >= limit;
+  const isBeyond = limit > 0 && used + wait > limit;
   return (
     <div
       class="bar"
@@ -85,8 +87,9 @@ export function Bar({ label, used = 0, wait = 0, promise = 0, limit = 0 }: { lab
       aria-label={label}
       title={label}
     >
-      <i class="used" style={{ width: `${filled}%` }} />
+      <i class={isFull ? "used full" : "used"} style={{ width: `${filled}%` }} />
       {waiting > 0 && <i class="wait" style={{ left: `${filled}%`, width: `${waiting}%` }} />}
+      {isBeyond && <i class="beyond" />}
       {promise > 0 && <i class="promise" style={{ left: `calc(${share(promise, limit)}% - 2px)` }} />}
     </div>
   );

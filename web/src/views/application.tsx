@@ -39,10 +39,10 @@ export function ApplicationView() {
       {read.data && (
         <>
           <Summary of={read.data} />
-          <Why application={id} names={namesOf(read.data.requests, read.data.allocations)} />
+          {!read.data.removedMessage && <Why application={id} names={namesOf(read.data.requests, read.data.allocations)} />}
           <Requests of={read.data} />
           <Gang of={read.data} />
-          <Allocations of={read.data} />
+          {!read.data.removedMessage && <Allocations of={read.data} />}
         </>
       )}
     </>
