@@ -29,7 +29,7 @@ mod utilization;
 
 pub use application::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot,
-    ForeignAllocationSnapshot, PlaceholderData, ResourceHistory, StateLogEntry,
+    ForeignAllocationSnapshot, PlaceholderData, ResourceHistory, StateLogEntry, WaitLogEntry,
 };
 pub use decision::{DecisionLevel, DecisionNodes, DecisionSnapshot, PassedOverNodes};
 pub use explanation::{

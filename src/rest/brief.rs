@@ -53,6 +53,7 @@ pub(super) fn application(
 ) -> Row<ApplicationSnapshot, OfApplication> {
     let instead = is_brief.then(|| {
         row.allocations.clear();
+        row.wait_log.clear();
         let asks = std::mem::take(&mut row.requests);
         OfApplication {
             allocation_count: row.allocation_count,

@@ -83,7 +83,7 @@ async fn the_configuration_matches_its_golden_files() {
 async fn brief_rows_have_counts_for_lists() {
     let scene = Scene::start().await;
     for (list, lists) in [
-        ("applications/active", vec!["requests", "allocations"]),
+        ("applications/active", vec!["requests", "allocations", "waitLog"]),
         ("nodes", vec!["allocations", "foreignAllocations"]),
     ] {
         let whole = scene.get(&format!("{P}/{list}")).await;

@@ -63,6 +63,9 @@ pub struct ApplicationSnapshot {
     /// Its states since `New`, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state_log: Vec<StateLogEntry>,
+    /// The causes for which its requests waited, oldest first. Empty in a brief row.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wait_log: Vec<WaitLogEntry>,
     /// The placeholders of each task group, by name of the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placeholder_data: Vec<PlaceholderData>,
@@ -95,6 +98,17 @@ pub struct StateLogEntry {
     /// The state that was entered.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub application_state: String,
+}
+
+/// The cause for which requests of an application waited, until the next entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitLogEntry {
+    /// The time at which the cause was first found.
+    pub time: i64,
+    /// The cause, as in explanations. Empty: no request was pending any more.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cause: String,
 }
 
 /// One task group of an application.

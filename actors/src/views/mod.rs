@@ -18,7 +18,9 @@ use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::ended::EndedApplications;
 use monoceros_rules::applications::removal::Removal;
 use monoceros_rules::applications::resource_seconds::{History, ResourceSeconds};
+use monoceros_rules::asks::WaitEntry;
 use monoceros_rules::asks::failures::{Failure, FailureLog};
+use monoceros_rules::decide::explain;
 use monoceros_rules::nodes::NodeSortPolicy;
 use monoceros_rules::order::keys::MIN_PRIORITY;
 use monoceros_rules::order::ledger::QueueLedger;
@@ -39,6 +41,7 @@ use crate::snapshot::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
     ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
     PartitionSnapshot, QueueSnapshot, ResourceHistory, StateLogEntry, TemplateSnapshot,
+    WaitLogEntry,
 };
 use crate::step::{Baton, QueueCounts};
 pub(crate) use decision::decision;
@@ -327,6 +330,7 @@ pub(crate) fn application(row: &ApplicationRow) -> ApplicationSnapshot {
         groups: row.groups.clone(),
         application_tags: tags(row.tags.as_ref()),
         state_log: state_log(&row.log),
+        wait_log: wait_log(&row.waits),
         placeholder_data: row.placeholders.clone(),
         has_reserved: !reservations.is_empty(),
         reservations,
@@ -360,6 +364,7 @@ pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
         rejected_message: ended.rejected.as_deref().unwrap_or_default().to_owned(),
         removed_message: removal.map(removed).unwrap_or_default(),
         state_log: state_log(&ended.log),
+        wait_log: wait_log(&ended.waits),
         placeholder_data: ended
             .task_groups
             .iter()
@@ -370,6 +375,15 @@ pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
         resource_history: history(&ended.history),
         ..ApplicationSnapshot::default()
     }
+}
+
+fn wait_log(log: &[WaitEntry]) -> Vec<WaitLogEntry> {
+    let cause = |obstacle| explain::noted(obstacle).text().to_owned();
+    let entry = |(time, obstacle): &WaitEntry| WaitLogEntry {
+        time: *time,
+        cause: obstacle.map(cause).unwrap_or_default(),
+    };
+    log.iter().map(entry).collect()
 }
 
 fn state_log(log: &[(i64, ApplicationState)]) -> Vec<StateLogEntry> {

@@ -31,6 +31,7 @@ use crate::applications::application_state::{ApplicationEvent, ApplicationState,
 use crate::applications::gang::Group;
 use crate::applications::removal::Removal;
 use crate::applications::resource_seconds::History;
+use crate::asks::WaitEntry;
 use crate::specs::ask::TaskGroup;
 use crate::specs::quotas::bytes_of_texts;
 use crate::specs::tags::Tags;
@@ -74,6 +75,8 @@ pub struct Ended {
     pub state: ApplicationState,
     /// The states that it entered, oldest first, with times in ns since the epoch.
     pub log: Vec<(i64, ApplicationState)>,
+    /// The obstacles that its asks met, oldest first.
+    pub waits: Vec<WaitEntry>,
     /// The component-wise peak of the amount that it held.
     pub peak: Resources,
     /// The counts of its placeholders, by task group.
@@ -102,6 +105,7 @@ impl Ended {
             finished_ns: application.finished_ns.unwrap_or(now_ns),
             state: application.state(),
             log,
+            waits: application.asks.wait_log().collect(),
             peak: application.peak().clone(),
             task_groups: application
                 .gang
@@ -155,6 +159,7 @@ impl Ended {
             finished_ns: now_ns,
             state,
             log: vec![(now_ns, state)],
+            waits: Vec::new(),
             peak: Resources::new(),
             task_groups: Vec::new(),
             rejected: Some(beginning(why, TEXT_BYTES).into()),

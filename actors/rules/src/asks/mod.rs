@@ -32,6 +32,7 @@ mod starts;
 mod table;
 #[cfg(test)]
 mod tests;
+mod wait_log;
 mod wish;
 mod wishes;
 
@@ -40,4 +41,5 @@ pub use attempts::{Bundled, Signalled, ToSignal, Waiting};
 pub use pending::PendingClass;
 pub use search::{SearchEnd, Try};
 pub use table::Asks;
+pub use wait_log::WaitEntry;
 pub use wish::AskWish;

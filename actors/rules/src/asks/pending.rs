@@ -38,6 +38,7 @@ impl Asks {
         let noted = &mut self.classes[class].noted;
         if noted.is_none_or(|(before, _)| before != obstacle) {
             *noted = Some((obstacle, now_ns));
+            self.note_waiting(obstacle, now_ns);
         }
     }
 

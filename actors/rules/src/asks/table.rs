@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::ask::Ask;
 use super::class::Class;
 use super::reserved_waits::ReservedWaits;
+use super::wait_log::WaitLog;
 use crate::nodes::{Domain, Exclusion, NodeIndex};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
@@ -42,6 +43,7 @@ pub struct Asks {
     /// The approximate memory of all asks, in bytes.
     pub(super) bytes: u64,
     pub(super) pending: Sum,
+    pub(super) waits: WaitLog,
 }
 
 impl Asks {

@@ -7,6 +7,7 @@ use monoceros_rules::allocations::Allocation;
 use monoceros_rules::applications::application::Application;
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::resource_seconds::History;
+use monoceros_rules::asks::WaitEntry;
 use monoceros_rules::asks::failures::FailureLog;
 use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::Reserver;
@@ -67,6 +68,7 @@ pub(crate) struct ApplicationRow {
     pub(crate) finished_ns: Option<i64>,
     pub(crate) state: ApplicationState,
     pub(crate) log: Vec<(i64, ApplicationState)>,
+    pub(crate) waits: Vec<WaitEntry>,
     pub(crate) placeholders: Vec<PlaceholderData>,
     pub(crate) history: History,
     pub(crate) priority: i32,
@@ -169,6 +171,7 @@ impl ApplicationRow {
             finished_ns: book.finished_ns,
             state: book.state(),
             log: book.log().to_vec(),
+            waits: if is_brief { Vec::new() } else { book.asks.wait_log().collect() },
             placeholders: placeholders::of(book),
             history: book.history.clone(),
             priority: book.asks.priority(),
