@@ -26,7 +26,7 @@ pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};
 pub use self::items::{
     ApplicationSettings, AskSettings, DecisionSettings, EventSettings, HealthSettings,
-    MetricSettings, NodeSettings,
+    HistorySettings, MetricSettings, NodeSettings,
 };
 #[cfg(feature = "kubernetes")]
 pub(crate) use self::kubernetes::object_name;
@@ -58,6 +58,9 @@ mod users;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
+
+/// Largest pause between two samples of the history, in seconds.
+const INTERVAL_MAX: u32 = 3_600;
 
 /// The settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +119,8 @@ pub struct Settings {
     pub event: EventSettings,
     /// Health checks.
     pub health: HealthSettings,
+    /// Usage over time.
+    pub history: HistorySettings,
     /// Tokens and access rules.
     pub identity: IdentitySettings,
     /// The end of the service.
@@ -272,7 +277,7 @@ impl Settings {
 
     /// Checks values against each other, and bounds that the types do not have.
     fn check(&self) -> Result<(), String> {
-        let Self { grpc, rest, scheduler, session, users, traces, kubernetes, .. } = self;
+        let Self { grpc, rest, scheduler, session, users, traces, kubernetes, history, .. } = self;
         traces.check()?;
         kubernetes.check()?;
         for (key, timeout) in
@@ -281,6 +286,12 @@ impl Settings {
             if timeout.is_zero() {
                 return Err(format!("`{key}` is 0: nobody could send or take anything in time"));
             }
+        }
+        if history.interval.get() > INTERVAL_MAX {
+            let interval = history.interval;
+            return Err(format!(
+                "`history.interval` ({interval}) is more than {INTERVAL_MAX} seconds"
+            ));
         }
         if users.lookup_timeout.is_zero() {
             return Err("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());

@@ -122,6 +122,7 @@ pub use monoceros_rules::specs::rejection_cure::cure_of;
 pub use monoceros_rules::values::instant::rfc3339;
 pub use monoceros_rules::values::resources::{Limits, Name, Resources};
 pub use monoceros_rules::values::{names, partition_name, readable};
+pub use partition::surveys::NodeLoad;
 pub use pulse::{PartitionSign, Sign};
 pub use scheduler::control::{self, ResourceManagerControl};
 pub use scheduler::pulses::Pulses;

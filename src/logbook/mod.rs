@@ -1,13 +1,14 @@
-//! Records of the service that are not the scheduler's: usage in each minute of the last day, the
-//! outcome of the last health check, the open event streams, and access to the sessions of resource
-//! managers.
+//! Records of the service that are not the scheduler's: usage in each minute of the last day, usage
+//! of queues, users and nodes over time, the outcome of the last health check, the open event
+//! streams, and access to the sessions of resource managers.
 //!
 //! # Invariants
-//! * All records are bounded: a day of samples, one outcome, and as many streams as the settings
-//!   allow on both edges together.
+//! * All records are bounded: a day of samples, the bytes of the history, one outcome, and as many
+//!   streams as the settings allow on both edges together.
 //! * A read of the logbook does not query the scheduler.
 
 pub mod health;
+pub mod history;
 pub mod minutes;
 pub mod sessions;
 pub mod streams;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::health::HealthRecord;
+pub use self::history::History;
 pub use self::minutes::Minutes;
 pub use self::sessions::Sessions;
 pub use self::streams::OpenStreams;
@@ -36,6 +38,8 @@ const EVENTS_PER_ANSWER: usize = 10_000;
 pub struct Logbook {
     /// Usage by minute.
     pub minutes: Minutes,
+    /// Usage of queues, users and nodes over time.
+    pub history: History,
     /// Outcome of the last health check.
     pub health: HealthRecord,
     /// Open event streams.
@@ -53,6 +57,7 @@ impl Default for Logbook {
     fn default() -> Self {
         Self {
             minutes: Minutes::default(),
+            history: History::default(),
             health: HealthRecord::default(),
             streams: OpenStreams::default(),
             sessions: Sessions::default(),
@@ -71,13 +76,15 @@ impl Logbook {
         settings: &Settings,
         shutdown: &CancellationToken,
     ) -> Self {
-        let book = Self::default();
+        let book = Self { history: History::new(&settings.history), ..Self::default() };
         book.set(settings);
         book.health.check(handle).await;
         let checks = book.health.clone().check_regularly(handle.clone(), book.pause.subscribe());
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(checks));
         let sample = book.minutes.clone().keep_sampling(handle.clone());
         tokio::spawn(shutdown.clone().run_until_cancelled_owned(sample));
+        let history = book.history.clone().keep_sampling(handle.clone());
+        tokio::spawn(shutdown.clone().run_until_cancelled_owned(history));
         book
     }
 

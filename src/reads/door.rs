@@ -53,6 +53,7 @@ pub(crate) enum Kind {
     Partitions,
     NodeUtilizations,
     Events,
+    History,
     Sessions,
     Configuration,
     Outstanding,

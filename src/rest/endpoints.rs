@@ -25,7 +25,9 @@ use super::failures::Failure;
 use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Reads, RestEdge, applications, brief, debug, events, page, sessions, validation};
+use super::{
+    Reads, RestEdge, applications, brief, debug, events, history, page, sessions, validation,
+};
 use crate::identity::Identity;
 use crate::in_force::InForce;
 use crate::reads::{Document, Draft, Kind, Made};
@@ -110,6 +112,9 @@ pub(super) async fn reply<S: Reads>(
             lists::list(edge, request, &Subject::all(Kind::Groups, &partition), read).await
         }
         Endpoint::Group { partition, group: name } => group(edge, partition, name).await,
+        Endpoint::History { partition, kind, name } => {
+            history::of_subject(edge, query, partition, kind, name).await
+        }
         Endpoint::AppHistory => json(edge.logbook.minutes.applications()).await,
         Endpoint::ContainerHistory => json(edge.logbook.minutes.containers()).await,
         Endpoint::HealthCheck => {
@@ -457,7 +462,11 @@ pub(super) fn path_of(path: String) -> Result<String, Failure> {
 }
 
 /// Parses a parameter as the name of a user or group.
-fn name(parameter: &str, can_be: fn(&str) -> bool, cannot: Failure) -> Result<String, Failure> {
+pub(super) fn name(
+    parameter: &str,
+    can_be: fn(&str) -> bool,
+    cannot: Failure,
+) -> Result<String, Failure> {
     let name = decoded_again(parameter)?;
     if can_be(&name) { Ok(name) } else { Err(cannot) }
 }

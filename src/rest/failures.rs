@@ -7,6 +7,7 @@ use super::applications::ACTIVE_STATUSES;
 use super::decoding::BadEscape;
 use crate::dump::DumpError;
 use crate::identity::Denied;
+use crate::logbook::history::POINTS_MAX;
 use crate::reads::Busy;
 
 /// A handler has no document.
@@ -44,6 +45,12 @@ pub(super) enum Failure {
     DecisionKind { named: String },
     #[error("Health check is not available")]
     NotChecked,
+    #[error("no history is kept here: `history.bytes` is 0")]
+    NoHistory,
+    #[error("{name} `{text}` is no time: seconds since the epoch, or negative: before now")]
+    HistoryTime { name: &'static str, text: String },
+    #[error("points `{0}` is no number from 1 to {POINTS_MAX}")]
+    HistoryPoints(String),
     #[error("Event tracking is disabled")]
     EventsDisabled,
     #[error("0 is not a valid value for \"count\"")]
@@ -102,9 +109,12 @@ impl Failure {
             | Self::UserNotFound
             | Self::GroupNotFound
             | Self::NotChecked
+            | Self::NoHistory
             | Self::RemoteScheduler(_)
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
             Self::BadEscape(_)
+            | Self::HistoryTime { .. }
+            | Self::HistoryPoints(_)
             | Self::QueueName(_)
             | Self::ApplicationState
             | Self::QueueApplicationState

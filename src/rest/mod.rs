@@ -34,6 +34,7 @@ mod documents;
 mod endpoints;
 mod events;
 mod failures;
+mod history;
 mod lists;
 mod page;
 mod probes;

@@ -8,6 +8,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
 use crate::identity::Right;
+use crate::logbook::history;
 
 /// An endpoint with its parameters, percent-decoded once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub(super) enum Endpoint {
     User { partition: String, user: String },
     Groups { partition: String },
     Group { partition: String, group: String },
+    History { partition: String, kind: history::Kind, name: String },
     AppHistory,
     ContainerHistory,
     HealthCheck,
@@ -81,7 +83,8 @@ impl Endpoint {
             | Self::Users { partition }
             | Self::User { partition, .. }
             | Self::Groups { partition }
-            | Self::Group { partition, .. } => Some(partition),
+            | Self::Group { partition, .. }
+            | Self::History { partition, .. } => Some(partition),
             Self::Page
             | Self::View
             | Self::Asset { .. }
@@ -165,7 +168,7 @@ pub(super) enum Route {
 /// endpoint.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 37] = [
+const TABLE: [RouteRow; 40] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
         // The page itself selects the view.
@@ -240,6 +243,21 @@ const TABLE: [RouteRow; 37] = [
     ("/ws/v1/partition/{partition}/usage/group/{group}", Right::Read, |p| Endpoint::Group {
         partition: p.take(),
         group: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/history/queue/{queue}", Right::Read, |p| Endpoint::History {
+        partition: p.take(),
+        kind: history::Kind::Queue,
+        name: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/history/user/{user}", Right::Read, |p| Endpoint::History {
+        partition: p.take(),
+        kind: history::Kind::User,
+        name: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/history/node/{node}", Right::Read, |p| Endpoint::History {
+        partition: p.take(),
+        kind: history::Kind::Node,
+        name: p.take(),
     }),
     ("/debug/stack", Right::ReadAll, |_| Endpoint::Stack),
     ("/debug/pprof", Right::ReadAll, |_| Endpoint::Profiles),

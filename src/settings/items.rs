@@ -98,6 +98,20 @@ pub struct HealthSettings {
     pub check_interval: Duration,
 }
 
+/// Section `history`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `history.KEY` or MONOCEROS__HISTORY__KEY)"
+)]
+pub struct HistorySettings {
+    /// Most bytes of the usage that is kept of queues, users and nodes. 0 keeps none. Default 64
+    /// MiB.
+    pub bytes: usize,
+    /// Seconds between two samples of queues and users; of nodes, four times as many. Default 15.
+    pub interval: NonZeroU32,
+}
+
 /// Section `event`. It applies to all resource managers, except that `event.requestCapacity` in an
 /// `extraConfig` overrides `request_capacity`.
 #[derive(Clone, Copy, Debug, Deserialize)]

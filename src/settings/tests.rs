@@ -87,6 +87,22 @@ fn a_key_or_the_variable_disables_reservations() {
 }
 
 #[test]
+fn the_interval_of_the_history_is_bounded() {
+    let history = |key: &str, value: &str| {
+        let key = format!("MONOCEROS__HISTORY__{key}");
+        with_environment(&[(&key, value)], &Flags::default())
+            .map(|settings| (settings.history.bytes, settings.history.interval.get()))
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(history("INTERVAL", "3600"), Ok((64 << 20, 3_600)));
+    assert_eq!(history("BYTES", "0"), Ok((0, 15)));
+    let error = history("INTERVAL", "3601").unwrap_err();
+    assert!(error.contains("`history.interval` (3601) is more than 3600 seconds"), "{error}");
+    let error = history("INTERVAL", "0").unwrap_err();
+    assert!(error.contains("history.interval"), "{error}");
+}
+
+#[test]
 fn start_retries_have_lower_and_upper_bounds() {
     let scheduler = with_file("").unwrap().scheduler;
     let seconds = [scheduler.start_retry, scheduler.start_retry_max].map(|it| it.as_secs());

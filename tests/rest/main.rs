@@ -10,6 +10,7 @@ mod bodies;
 mod decisions;
 mod ended;
 mod events;
+mod history;
 mod lifecycles;
 mod live_settings;
 mod metrics;

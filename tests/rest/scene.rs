@@ -41,8 +41,13 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts it in a service with some settings.
+    pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
         let begun_ns = now_ns();
-        let service = Service::start();
+        let service = Service::start_with(settings);
         let mut client = service.client().await;
         let build_info = [("buildVersion", "r7"), ("buildDate", "2026-05-04T10:11:12+0000")];
         let request = si::RegisterResourceManagerRequest {

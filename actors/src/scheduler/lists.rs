@@ -10,7 +10,7 @@ use super::slices::{ask, by_name, slices, whole};
 use crate::api::listing::{ApplicationFilter, ApplicationList, Listed, Page, Steps};
 use crate::api::outcomes::ReadError;
 use crate::front::rosters::PartitionEntry;
-use crate::partition::surveys;
+use crate::partition::surveys::{self, NodeLoad};
 use crate::snapshot::{
     ApplicationSnapshot, GroupSnapshot, NodeSnapshot, QueueSnapshot, UserSnapshot,
 };
@@ -69,6 +69,12 @@ impl SchedulerHandle {
         let entry = self.find(partition)?;
         let list = surveys::Nodes::new([id.to_owned()].into(), false);
         Ok(whole(&entry, list, views::node).await?.rows.pop())
+    }
+
+    /// The capacity of every node of a partition, and the part of it that is allocated, by id.
+    pub async fn node_loads(&self, partition: &str) -> Result<Vec<NodeLoad>, ReadError> {
+        let entry = self.find(partition)?;
+        Ok(whole(&entry, surveys::NodeLoads, |load| load).await?.rows)
     }
 
     /// The applications of a leaf, by id; none for a parent.

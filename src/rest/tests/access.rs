@@ -128,6 +128,11 @@ async fn with_rules_each_path_needs_its_right() {
         (format!("{other}/queues"), 401, 403, 200),
         (format!("{other}/nodes?limit=1"), 401, 403, 200),
         (format!("{other}/usage/user/svc$"), 401, 403, 200),
+        // This router has no history.
+        (format!("{own}/history/queue/root"), 401, 404, 404),
+        (format!("{other}/history/queue/root"), 401, 403, 404),
+        (format!("{other}/history/user/ann"), 401, 403, 404),
+        (format!("{other}/history/node/n1"), 401, 403, 404),
         ("/ws/v1/partition/%5Bnobody%5Dp/nodes".to_owned(), 401, 403, 404),
         ("/debug/fullstatedump".to_owned(), 401, 403, 200),
     ] {

@@ -117,10 +117,14 @@ impl List for Nodes {
 }
 
 /// A node's capacity, and the part of it that is allocated.
-pub(crate) struct NodeLoad {
-    pub(crate) id: Arc<str>,
-    pub(crate) total: Resources,
-    pub(crate) allocated: Resources,
+#[derive(Clone, Debug)]
+pub struct NodeLoad {
+    /// The node's id.
+    pub id: Arc<str>,
+    /// Its capacity.
+    pub total: Resources,
+    /// The part that is allocated, without what others occupy.
+    pub allocated: Resources,
 }
 
 /// Capacity of each node, and the part of it that is allocated.
