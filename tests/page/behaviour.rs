@@ -6,12 +6,13 @@ use crate::browser::{Chromium, Tab};
 use crate::scene::Scene;
 
 /// Every view, with an address that shows an item of the scene.
-const VIEWS: [&str; 11] = [
+const VIEWS: [&str; 12] = [
     "/",
     "/ui/applications",
     "/ui/application?id=runs",
     "/ui/queues",
     "/ui/queue?path=root.a",
+    "/ui/user?name=alice",
     "/ui/nodes",
     "/ui/node?id=n1",
     "/ui/decisions",
@@ -59,7 +60,7 @@ async fn every_view_opens_dark_and_small() {
         let is_own =
             asked.starts_with(&address) || asked.starts_with("data:") || asked == "about:blank";
         assert!(is_own, "{asked}");
-        let lists = ["/applications/", "/nodes", "/usage/"];
+        let lists = ["/applications/", "/nodes", "/usage/users", "/usage/groups"];
         let is_list = asked.contains("/ws/") && lists.iter().any(|list| asked.contains(list));
         assert!(!is_list || asked.contains("limit="), "a page of rows, never all: {asked}");
     }

@@ -43,6 +43,7 @@ async fn everything_is_on_the_screen_with_long_names() {
         format!("/ui/application?id={WAITS}"),
         "/ui/queues?types=all".to_owned(),
         format!("/ui/queue?path={TEAM}.production-2027"),
+        format!("/ui/user?name={USER}"),
         "/ui/nodes".to_owned(),
         "/ui/nodes?by=rack&type=nvidia.com/gpu".to_owned(),
         format!("/ui/node?id={}", node_name(1)),

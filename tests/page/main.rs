@@ -18,6 +18,7 @@ mod browser;
 mod bundle;
 mod devtools;
 mod finding;
+mod history;
 mod live;
 mod long;
 mod long_names;

@@ -16,7 +16,8 @@ function trimmed(number: number): string {
   return number.toLocaleString("en", { maximumFractionDigits: Math.abs(number) < 10 ? 1 : 0 });
 }
 
-const isBytes = (name: string) =>
+/** Whether amounts of a resource type are bytes. */
+export const isBytes = (name: string) =>
   name === "memory" || name === "ephemeral-storage" || name.startsWith("hugepages");
 
 /** An amount of a resource, with its unit if it has one. */

@@ -5,29 +5,56 @@ import "uplot/dist/uPlot.min.css";
 import { short } from "../format/amounts";
 import { dark } from "./theme";
 
+/** A line of a chart, with as many values as there are times. */
+export interface Line {
+  name: string;
+  values: (number | null)[];
+  /** Its meaning, which decides its colour and its dashes. */
+  look: "main" | "peak" | "wait" | "promise" | "bound";
+}
+
 interface Props {
   /** Text alternative of the chart. */
   label: string;
   /** Times in seconds since the epoch. */
   times: number[];
-  values: (number | null)[];
-  name: string;
 }
 
 const HEIGHT = 132;
 /** Shortest time range of a chart, in seconds. */
 const LEAST_SPAN = 900;
 
-export function Chart({ label, times, values, name }: Props) {
+/** Colour and dashes of a line. */
+const LOOKS: Record<Line["look"], { colour: string; width: number; dash?: number[] }> = {
+  main: { colour: "--accent", width: 2 },
+  peak: { colour: "--accent", width: 1, dash: [2, 3] },
+  wait: { colour: "--wait", width: 2 },
+  promise: { colour: "--good", width: 1, dash: [6, 3] },
+  bound: { colour: "--quiet", width: 1, dash: [6, 3] },
+};
+
+/** A chart of one line. */
+export function Chart({ values, name, ...of }: Props & { values: (number | null)[]; name: string }) {
+  return <Lines {...of} lines={[{ name, values, look: "main" }]} />;
+}
+
+/** A chart of several lines over the same times. The first one is filled. */
+export function Lines({ label, times, lines }: Props & { lines: Line[] }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const isDark = dark.value;
+  const looks = lines.map(({ name, look }) => `${look} ${name}`).join("|");
+  const isSparse = times.length < 3;
   useEffect(() => {
     const element = place.current;
     if (!element) return;
     const style = getComputedStyle(element);
     const colour = (variable: string) => style.getPropertyValue(variable).trim();
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const series = lines.map(({ name, look }, at): uPlot.Series => {
+      const { colour: stroke, width, dash } = LOOKS[look];
+      return { label: name, stroke: colour(stroke), width, points: { show: isSparse }, ...(dash && { dash }), ...(at === 0 && { fill: colour("--wash") }) };
+    });
     const options: uPlot.Options = {
       width: element.clientWidth || 300,
       height: HEIGHT,
@@ -39,13 +66,10 @@ export function Chart({ label, times, values, name }: Props) {
         { ...axis, size: 28, values: (_, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)) },
         { ...axis, size: 44, values: (_, splits) => splits.map((value) => (Number.isInteger(value) ? short(value) : "")) },
       ],
-      series: [
-        {},
-        { label: name, stroke: colour("--accent"), width: 2, fill: colour("--wash"), points: { show: times.length < 3 } },
-      ],
+      series: [{}, ...series],
       hooks: { setCursor: [(it) => tell(it, element)] },
     };
-    plot.current = new uPlot(options, [times, values], element);
+    plot.current = new uPlot(options, [times, ...lines.map((line) => line.values)], element);
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
     resized.observe(element);
     return () => {
@@ -53,16 +77,20 @@ export function Chart({ label, times, values, name }: Props) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [isDark, name, times.length < 3]);
-  useEffect(() => plot.current?.setData([times, values]), [times, values]);
+  }, [isDark, looks, isSparse]);
+  useEffect(() => plot.current?.setData([times, ...lines.map((line) => line.values)]), [times, lines]);
   return <div class="chart" ref={place} role="img" aria-label={label} />;
 }
 
 /** Shows the values under the pointer. */
 function tell(plot: uPlot, element: HTMLElement): void {
-  const at = plot.cursor.idx;
-  const [time, value] = [plot.data[0][at ?? -1], plot.data[1]?.[at ?? -1]];
-  element.title = time === undefined || value == null ? "" : `${new Date(time * 1000).toTimeString().slice(0, 5)}: ${short(value)}`;
+  const at = plot.cursor.idx ?? -1;
+  const time = plot.data[0][at];
+  const values = plot.series.slice(1).flatMap(({ label }, line) => {
+    const value = plot.data[line + 1]?.[at];
+    return value == null ? [] : [plot.series.length > 2 ? `${label} ${short(value)}` : short(value)];
+  });
+  element.title = time === undefined || !values.length ? "" : `${new Date(time * 1000).toTimeString().slice(0, 5)}: ${values.join(", ")}`;
 }
 
 /** The last minute of a value, without axes. */

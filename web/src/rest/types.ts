@@ -116,6 +116,8 @@ export interface Application {
   removedMessage?: string;
   applicationTags?: Record<string, string>;
   stateLog?: { time?: Nanos; applicationState?: string }[];
+  /** Causes for which its requests waited, each until the next entry. Without a cause, nothing was pending. */
+  waitLog?: { time: Nanos; cause?: string }[];
   placeholderData?: TaskGroup[];
   hasReserved?: boolean;
   reservations?: string[];
@@ -222,6 +224,20 @@ export interface Change {
   /** Amount of the change; of a node, the least capacity. */
   resource?: Resources;
   count?: number;
+}
+
+/** Amounts of a queue, user or node over time. */
+export interface SubjectHistory {
+  sampleSeconds: number;
+  pointSeconds: number;
+  times: Nanos[];
+  amounts: {
+    amount: string;
+    resource: string;
+    /** Mean of the samples of each point; `null` where nothing is known. */
+    mean: (number | null)[];
+    max: (number | null)[];
+  }[];
 }
 
 export interface EventRecord {

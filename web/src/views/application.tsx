@@ -16,6 +16,7 @@ import type { Allocation, Application, Ask, EventBatch, Resources, TaskGroup } f
 import { to, toQueue, useQuery } from "../routes";
 import { Rejection } from "./cure";
 import { MOST } from "./overview";
+import { TimelineOf } from "./timeline";
 import { Why } from "./why";
 
 /** Most pages that are searched for an application; the service keeps as many by default. */
@@ -39,6 +40,7 @@ export function ApplicationView() {
       {read.data && (
         <>
           <Summary of={read.data} />
+          <TimelineOf of={read.data} />
           {!read.data.removedMessage && <Why application={id} names={namesOf(read.data.requests, read.data.allocations)} />}
           <Requests of={read.data} />
           <Gang of={read.data} />
@@ -65,6 +67,7 @@ function Over({ id }: { id: string }) {
       {found.map((application) => (
         <Fragment key={application.finishedTime}>
           <Summary of={application} />
+          <TimelineOf of={application} />
           <Gang of={application} />
         </Fragment>
       ))}
@@ -109,7 +112,7 @@ function Summary({ of: it }: { of: Application }) {
   const { resourceUsage, preemptedResource, placeholderResource } = it.resourceHistory;
   const facts: [string, preact.ComponentChildren][] = [
     ["Queue", <a href={toQueue(it.queueName)}>{it.queueName}</a>],
-    ["User", [it.user, ...(it.groups ?? []).filter((group) => group !== it.user)].filter(Boolean).join(", ")],
+    ["User", <Owner of={it} />],
     ["Submitted", <>{it.submissionTime ? moment(it.submissionTime) : "–"} (<Ago at={it.submissionTime} /> ago)</>],
     ["Uses", <Amounts of={it.usedResource} />],
     ["At most", <Amounts of={it.maxUsedResource} />],
@@ -137,6 +140,12 @@ function Summary({ of: it }: { of: Application }) {
       </ol>
     </Section>
   );
+}
+
+/** The user, with a link, and its groups. */
+function Owner({ of: { user, groups = [] } }: { of: Application }) {
+  const others = groups.filter((group) => group && group !== user).map((group) => `, ${group}`);
+  return <>{user && <a href={to("user", { name: user })}>{user}</a>}{others}</>;
 }
 
 /** Usage on all instance types together, amounts times seconds. */

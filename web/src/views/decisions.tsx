@@ -1,5 +1,6 @@
 // View of decisions: placements, holds and evictions, each with the deciding rule.
 import { useMemo } from "preact/hooks";
+import { type DecisionGroup, decidedTogether, nodesOf, preemptorOf } from "../format/decided";
 import { type Keyed, type Names, keyOf, namesOf } from "../format/names";
 import { clock, millis, moment, span } from "../format/times";
 import { Ago, Count, Things } from "../parts/amount";
@@ -57,9 +58,9 @@ export function Decisions() {
       <Trouble of={read} missing="This service keeps no decisions: it is older than that, or its partition is gone." />
       {read.data && !decisions.length && <Nothing isNarrowed={isNarrowed} />}
       <ol class="decisions">
-        {decisions.map((decision) => (
-          <li key={decision.id}>
-            <One of={decision} names={names} />
+        {decidedTogether(decisions).map((group) => (
+          <li key={group.first.id}>
+            {group.all.length === 1 ? <One of={group.first} names={names} /> : <Together of={group} names={names} />}
           </li>
         ))}
       </ol>
@@ -99,6 +100,34 @@ function Older({ last }: { last: Decision | undefined }) {
   return gone > 0 ? <p class="gap"><Count of={gone} /> older decisions are not kept any more</p> : null;
 }
 
+/** Decisions of one moment, application, kind and rule, in a row that opens. */
+function Together({ of: { first, all }, names }: { of: DecisionGroup; names: Names }) {
+  const { first: node, more } = nodesOf(all);
+  const preemptor = preemptorOf(first);
+  return (
+    <details class="together">
+      <summary>
+        <time title={moment(first.time)}>{clock(first.time)}</time>
+        <Tag of={VERBS[first.kind]} />
+        <span class="what">
+          <ApplicationLink id={first.applicationId} /> <b><Things of={all.length} name={first.kind === "reservation" ? "request" : "allocation"} /></b>
+        </span>
+        <span class="where">
+          {first.kind === "eviction" ? "from" : "on"} <NodeLink id={node} />{more > 0 && <span class="quiet"> and {more} more</span>}
+        </span>
+        <span class="ruled">{preemptor ? <>for <ApplicationLink id={preemptor.application} />{preemptor.why && <>: <Says text={preemptor.why} /></>}</> : first.ruled}</span>
+      </summary>
+      <ol class="decisions">
+        {all.map((decision) => (
+          <li key={decision.id}>
+            <One of={decision} names={names} />
+          </li>
+        ))}
+      </ol>
+    </details>
+  );
+}
+
 function One({ of: it, names: known }: { of: Decision; names: Names }) {
   const { nodes } = it;
   // A decision keeps the name of its pod, even if the pod no longer exists.
@@ -110,10 +139,10 @@ function One({ of: it, names: known }: { of: Decision; names: Names }) {
       <summary>
         <time title={moment(it.time)}>{clock(it.time)}</time>
         <Tag of={VERBS[it.kind]} />
-        <span>
+        <span class="what">
           <ApplicationLink id={it.applicationId} /> <span class="key"><NameOfKey of={it.allocationKey} among={names} /></span>
         </span>
-        <span>
+        <span class="where">
           {it.kind === "eviction" ? "from" : "on"} <NodeLink id={it.nodeId} />
         </span>
         <span class="ruled">{it.ruled}</span>

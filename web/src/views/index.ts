@@ -10,6 +10,7 @@ import { Overview } from "./overview";
 import { QueueView } from "./queue";
 import { Queues } from "./queues";
 import { Sessions } from "./sessions";
+import { UserView } from "./user";
 
 export interface View {
   id: string;
@@ -71,6 +72,14 @@ export const VIEWS: View[] = [
     nav: "/ui/queues",
     subject: (query) => query.path,
     show: QueueView,
+  },
+  {
+    ...of("user"),
+    title: "User",
+    says: "What the user has in each queue, now and over time.",
+    nav: "/ui/queues",
+    subject: (query) => query.name,
+    show: UserView,
   },
   {
     ...of("nodes"),

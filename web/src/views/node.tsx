@@ -1,8 +1,10 @@
 // View of one node: its allocations and reservations, and decisions that could not use it.
 import { Fragment } from "preact";
 import { ranked, title } from "../format/amounts";
+import { type PassedGroup, passedTogether } from "../format/decided";
 import { Ago, Amounts, Count, Level, Things } from "../parts/amount";
 import { Copy } from "../parts/copy";
+import { UsageHistory } from "../parts/history";
 import { ApplicationLink, Called, Name } from "../parts/name";
 import { Says } from "../parts/says";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
@@ -28,6 +30,7 @@ export function NodeView() {
       {node && (
         <>
           <Summary of={node} />
+          <UsageHistory kind="node" name={id} />
           <Allocations of={node} sort={sort} onSort={(sort) => change({ sort })} />
           <Foreign of={node} />
           <Refused id={id} />
@@ -124,13 +127,12 @@ function Foreign({ of: node }: { of: Node }) {
 function Refused({ id }: { id: string }) {
   const of = base.value;
   const read = usePolled<Decision[]>(of && `${of}/decisions?limit=${LOOKED}`, 5);
-  const rows = (read.data ?? []).flatMap((decision) =>
-    (decision.nodes?.passedOver ?? []).filter((passed) => passed.example === id).map((passed) => ({ decision, reason: passed.reason })),
-  );
-  const columns: Column<(typeof rows)[number]>[] = [
-    { id: "time", head: "When", number: true, cell: ({ decision }) => <Ago at={decision.time} /> },
-    { id: "application", head: "Application", cell: ({ decision }) => <ApplicationLink id={decision.applicationId} /> },
-    { id: "key", head: "Request", cell: ({ decision }) => <Called name={decision.pod ?? decision.allocationKey} of={decision.allocationKey} /> },
+  const rows = passedTogether(read.data ?? [], id);
+  const columns: Column<PassedGroup>[] = [
+    { id: "time", head: "When", number: true, cell: ({ first }) => <Ago at={first.time} /> },
+    { id: "application", head: "Application", cell: ({ first }) => <ApplicationLink id={first.applicationId} /> },
+    { id: "count", head: "Requests", number: true, cell: ({ all }) => <Count of={all.length} /> },
+    { id: "key", head: "Request", cell: ({ first, all }) => <Requests first={first} all={all} /> },
     { id: "reason", head: "Why not here", class: "text", cell: ({ reason }) => <Says text={reason} /> },
   ];
   return (
@@ -141,7 +143,21 @@ function Refused({ id }: { id: string }) {
         <Trouble of={read} />
       )}
       {read.data && !rows.length && <p class="none">None among the last decisions.</p>}
-      {rows.length > 0 && <Table caption="Who was passed over here" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={({ decision, reason }) => `${decision.id} ${reason}`} />}
+      {rows.length > 0 && <Table caption="Who was passed over here" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={({ first, reason }) => `${first.id} ${reason}`} />}
     </Section>
+  );
+}
+
+/** The first request of a group; the others open below it. */
+function Requests({ first, all }: { first: Decision; all: Decision[] }) {
+  const name = (one: Decision) => <Called name={one.pod ?? one.allocationKey} of={one.allocationKey} />;
+  if (all.length === 1) return name(first);
+  return (
+    <details class="more">
+      <summary>{name(first)} <span class="quiet">and {all.length - 1} more</span></summary>
+      <ol class="log">
+        {all.slice(1).map((one) => <li key={one.id}>{name(one)}</li>)}
+      </ol>
+    </details>
   );
 }

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { ranked, title } from "../format/amounts";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
+import { UsageHistory } from "../parts/history";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { useTypes } from "../parts/types";
@@ -37,6 +38,7 @@ export function QueueView() {
       {queue && (
         <>
           <Amount of={queue} />
+          <UsageHistory kind="queue" name={queuePath} />
           <Applications path={queuePath} />
           <Users of={queue} />
           <Rules of={queue} />

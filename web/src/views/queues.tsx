@@ -73,7 +73,7 @@ export function usageColumns(types: string[], whole: (queue: string) => Resource
       cell: ({ kind, name }) => (
         <>
           <Tag of={kind} />{" "}
-          {kind === "user" ? <Short name={name} href={to("applications", { user: name })} /> : name === "*" ? "all others together" : <Short name={name} />}
+          {kind === "user" ? <Short name={name} href={to("user", { name })} /> : name === "*" ? "all others together" : <Short name={name} />}
         </>
       ),
     },
