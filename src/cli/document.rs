@@ -3,7 +3,8 @@
 //! They have the JSON form that protobuf defines and tools such as `grpcurl` print, with three
 //! differences that make them easier to use: amounts are `{"vcore": 1000}`, numbers are numbers,
 //! and zeros are included. Numbers of sessions stay texts, because programs that read numbers as
-//! floating point would change them.
+//! floating point would change them. Values that mean *none* are left out: the priority of an
+//! application or queue without pending requests, and the instance of an RM that names none.
 
 use std::sync::OnceLock;
 
@@ -18,6 +19,12 @@ use crate::logging::{clean_json, clean_lines};
 
 /// The field whose numbers exceed the precision of floating point.
 const SESSION: &str = "sessionId";
+
+/// The field that is `i32::MIN` if nothing is pending.
+const PRIORITY: &str = "priority";
+
+/// The field that is empty if the resource manager names no instance.
+const INSTANCE: &str = "instanceId";
 
 /// Returns the document of a message with this name, such as `monoceros.v1.NodeState`.
 pub(super) fn document(name: &str, message: &impl Message) -> anyhow::Result<Value> {
@@ -61,10 +68,19 @@ fn simple(value: Value) -> Value {
                 }
                 (key, value) => (key, self::simple(value)),
             };
-            Value::Object(fields.into_iter().map(simple).collect())
+            Value::Object(fields.into_iter().filter(is_set).map(simple).collect())
         }),
         Value::Array(items) => items.into_iter().map(simple).collect(),
         other => other,
+    }
+}
+
+/// Whether a field has a value: some messages mark *none* by a number or an empty text.
+fn is_set((key, value): &(String, Value)) -> bool {
+    match key.as_str() {
+        PRIORITY => value.as_i64() != Some(i32::MIN.into()),
+        INSTANCE => value.as_str() != Some(""),
+        _ => true,
     }
 }
 
@@ -116,6 +132,24 @@ mod tests {
         let session = v1::SessionInfo { session_id: 30_119_829_348_286_465, ..Default::default() };
         let document = document("monoceros.v1.SessionInfo", &session).unwrap();
         assert_eq!(document["sessionId"], "30119829348286465");
+    }
+
+    #[test]
+    fn values_that_mean_none_are_left_out() {
+        let queue = |priority| v1::QueueInfo { priority, ..Default::default() };
+        let priority =
+            |it| document("monoceros.v1.QueueInfo", &queue(it)).unwrap()["priority"].clone();
+        assert_eq!(
+            (priority(i32::MIN), priority(-1), priority(0)),
+            (Value::Null, json!(-1), json!(0))
+        );
+        let session =
+            |id: &str| v1::SessionInfo { instance_id: id.to_owned(), ..Default::default() };
+        let instance = |id| document("monoceros.v1.SessionInfo", &session(id)).unwrap();
+        assert_eq!(
+            (instance("").get("instanceId"), &instance("i")["instanceId"]),
+            (None, &json!("i"))
+        );
     }
 
     #[test]
