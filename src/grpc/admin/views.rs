@@ -88,6 +88,7 @@ pub(super) fn application(
         why: String::new(),
         cure: cure_of(&snapshot.rejected_message).to_owned(),
         rejected: snapshot.rejected_message,
+        tags: snapshot.application_tags.into_iter().collect(),
     };
     if wanted.why {
         (message.why, message.cure) =

@@ -36,7 +36,7 @@ class GetConfigRequest(_message.Message):
     def __init__(self, rm_id: _Optional[str] = ..., policy_group: _Optional[str] = ...) -> None: ...
 
 class GetConfigResponse(_message.Message):
-    __slots__ = ("config", "extra_config", "checksum", "policy_group")
+    __slots__ = ("config", "extra_config", "checksum", "policy_group", "is_default")
     class ExtraConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -48,11 +48,13 @@ class GetConfigResponse(_message.Message):
     EXTRA_CONFIG_FIELD_NUMBER: _ClassVar[int]
     CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     POLICY_GROUP_FIELD_NUMBER: _ClassVar[int]
+    IS_DEFAULT_FIELD_NUMBER: _ClassVar[int]
     config: str
     extra_config: _containers.ScalarMap[str, str]
     checksum: str
     policy_group: str
-    def __init__(self, config: _Optional[str] = ..., extra_config: _Optional[_Mapping[str, str]] = ..., checksum: _Optional[str] = ..., policy_group: _Optional[str] = ...) -> None: ...
+    is_default: bool
+    def __init__(self, config: _Optional[str] = ..., extra_config: _Optional[_Mapping[str, str]] = ..., checksum: _Optional[str] = ..., policy_group: _Optional[str] = ..., is_default: bool = ...) -> None: ...
 
 class DeregisterResourceManagerRequest(_message.Message):
     __slots__ = ("rm_id", "session_id", "reason")
@@ -206,10 +208,12 @@ class GetQueuesRequest(_message.Message):
     def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., depth: _Optional[int] = ...) -> None: ...
 
 class GetQueuesResponse(_message.Message):
-    __slots__ = ("root",)
+    __slots__ = ("root", "is_default")
     ROOT_FIELD_NUMBER: _ClassVar[int]
+    IS_DEFAULT_FIELD_NUMBER: _ClassVar[int]
     root: QueueInfo
-    def __init__(self, root: _Optional[_Union[QueueInfo, _Mapping]] = ...) -> None: ...
+    is_default: bool
+    def __init__(self, root: _Optional[_Union[QueueInfo, _Mapping]] = ..., is_default: bool = ...) -> None: ...
 
 class QueueInfo(_message.Message):
     __slots__ = ("path", "state", "leaf", "managed", "guaranteed", "max", "allocated", "pending", "headroom", "max_running_applications", "running_applications", "priority", "children", "preempting", "sorting_policy", "priority_sorting", "priority_offset", "priority_fence", "preemption_enabled", "preemption_fence", "properties", "child_paths")
@@ -267,7 +271,7 @@ class QueueInfo(_message.Message):
     def __init__(self, path: _Optional[str] = ..., state: _Optional[str] = ..., leaf: bool = ..., managed: bool = ..., guaranteed: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., max: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., pending: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., headroom: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., max_running_applications: _Optional[int] = ..., running_applications: _Optional[int] = ..., priority: _Optional[int] = ..., children: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ..., preempting: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., sorting_policy: _Optional[str] = ..., priority_sorting: bool = ..., priority_offset: _Optional[int] = ..., priority_fence: bool = ..., preemption_enabled: bool = ..., preemption_fence: bool = ..., properties: _Optional[_Mapping[str, str]] = ..., child_paths: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListApplicationsRequest(_message.Message):
-    __slots__ = ("rm_id", "partition_name", "queue", "states", "users", "application_ids", "details", "page_size", "page_token", "list")
+    __slots__ = ("rm_id", "partition_name", "queue", "states", "users", "application_ids", "details", "page_size", "page_token", "list", "why")
     RM_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -278,6 +282,7 @@ class ListApplicationsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
     rm_id: str
     partition_name: str
     queue: str
@@ -288,7 +293,8 @@ class ListApplicationsRequest(_message.Message):
     page_size: int
     page_token: str
     list: ApplicationList
-    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., users: _Optional[_Iterable[str]] = ..., application_ids: _Optional[_Iterable[str]] = ..., details: bool = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., list: _Optional[_Union[ApplicationList, str]] = ...) -> None: ...
+    why: bool
+    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., users: _Optional[_Iterable[str]] = ..., application_ids: _Optional[_Iterable[str]] = ..., details: bool = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., list: _Optional[_Union[ApplicationList, str]] = ..., why: bool = ...) -> None: ...
 
 class ListApplicationsResponse(_message.Message):
     __slots__ = ("applications", "next_page_token")
@@ -299,7 +305,14 @@ class ListApplicationsResponse(_message.Message):
     def __init__(self, applications: _Optional[_Iterable[_Union[ApplicationInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ApplicationInfo(_message.Message):
-    __slots__ = ("application_id", "queue", "user", "state", "submitted_at_nano", "allocated", "pending", "allocations", "requests", "groups", "placeholders", "started_at_nano", "priority", "state_log", "held", "waiting")
+    __slots__ = ("application_id", "queue", "user", "state", "submitted_at_nano", "allocated", "pending", "allocations", "requests", "groups", "placeholders", "started_at_nano", "priority", "state_log", "held", "waiting", "why", "rejected", "cure", "tags")
+    class TagsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     APPLICATION_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -316,6 +329,10 @@ class ApplicationInfo(_message.Message):
     STATE_LOG_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    CURE_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
     application_id: str
     queue: str
     user: str
@@ -332,7 +349,11 @@ class ApplicationInfo(_message.Message):
     state_log: _containers.RepeatedCompositeFieldContainer[StateChange]
     held: _containers.RepeatedCompositeFieldContainer[AllocationInfo]
     waiting: _containers.RepeatedCompositeFieldContainer[RequestInfo]
-    def __init__(self, application_id: _Optional[str] = ..., queue: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[str] = ..., submitted_at_nano: _Optional[int] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., pending: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., allocations: _Optional[int] = ..., requests: _Optional[int] = ..., groups: _Optional[_Iterable[str]] = ..., placeholders: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., started_at_nano: _Optional[int] = ..., priority: _Optional[int] = ..., state_log: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., held: _Optional[_Iterable[_Union[AllocationInfo, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[RequestInfo, _Mapping]]] = ...) -> None: ...
+    why: str
+    rejected: str
+    cure: str
+    tags: _containers.ScalarMap[str, str]
+    def __init__(self, application_id: _Optional[str] = ..., queue: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[str] = ..., submitted_at_nano: _Optional[int] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., pending: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., allocations: _Optional[int] = ..., requests: _Optional[int] = ..., groups: _Optional[_Iterable[str]] = ..., placeholders: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., started_at_nano: _Optional[int] = ..., priority: _Optional[int] = ..., state_log: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., held: _Optional[_Iterable[_Union[AllocationInfo, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[RequestInfo, _Mapping]]] = ..., why: _Optional[str] = ..., rejected: _Optional[str] = ..., cure: _Optional[str] = ..., tags: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class StateChange(_message.Message):
     __slots__ = ("state", "entered_at_nano")
@@ -712,6 +733,136 @@ class PassedOverNodes(_message.Message):
     count: int
     example: str
     def __init__(self, reason: _Optional[str] = ..., count: _Optional[int] = ..., example: _Optional[str] = ...) -> None: ...
+
+class ListPartitionsRequest(_message.Message):
+    __slots__ = ("rm_id",)
+    RM_ID_FIELD_NUMBER: _ClassVar[int]
+    rm_id: str
+    def __init__(self, rm_id: _Optional[str] = ...) -> None: ...
+
+class ListPartitionsResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionInfo]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ...) -> None: ...
+
+class PartitionInfo(_message.Message):
+    __slots__ = ("rm_id", "name", "state", "since_nano", "capacity", "allocated", "nodes", "allocations", "applications", "preemption_enabled", "node_sorting_policy")
+    class ApplicationsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    RM_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_NANO_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATED_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    APPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTION_ENABLED_FIELD_NUMBER: _ClassVar[int]
+    NODE_SORTING_POLICY_FIELD_NUMBER: _ClassVar[int]
+    rm_id: str
+    name: str
+    state: str
+    since_nano: int
+    capacity: _types_pb2.Resource
+    allocated: _types_pb2.Resource
+    nodes: int
+    allocations: int
+    applications: _containers.ScalarMap[str, int]
+    preemption_enabled: bool
+    node_sorting_policy: str
+    def __init__(self, rm_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., since_nano: _Optional[int] = ..., capacity: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., nodes: _Optional[int] = ..., allocations: _Optional[int] = ..., applications: _Optional[_Mapping[str, int]] = ..., preemption_enabled: bool = ..., node_sorting_policy: _Optional[str] = ...) -> None: ...
+
+class ListUsersRequest(_message.Message):
+    __slots__ = ("rm_id", "partition_name", "queue", "page_size", "page_token")
+    RM_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    rm_id: str
+    partition_name: str
+    queue: str
+    page_size: int
+    page_token: str
+    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListUsersResponse(_message.Message):
+    __slots__ = ("users", "next_page_token")
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[UserInfo]
+    next_page_token: str
+    def __init__(self, users: _Optional[_Iterable[_Union[UserInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class UserInfo(_message.Message):
+    __slots__ = ("name", "groups", "queues")
+    class GroupsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    groups: _containers.ScalarMap[str, str]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueUsage]
+    def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Mapping[str, str]] = ..., queues: _Optional[_Iterable[_Union[QueueUsage, _Mapping]]] = ...) -> None: ...
+
+class ListGroupsRequest(_message.Message):
+    __slots__ = ("rm_id", "partition_name", "queue", "page_size", "page_token")
+    RM_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    rm_id: str
+    partition_name: str
+    queue: str
+    page_size: int
+    page_token: str
+    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListGroupsResponse(_message.Message):
+    __slots__ = ("groups", "next_page_token")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupInfo]
+    next_page_token: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GroupInfo(_message.Message):
+    __slots__ = ("name", "applications", "queues")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    APPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    applications: _containers.RepeatedScalarFieldContainer[str]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueUsage]
+    def __init__(self, name: _Optional[str] = ..., applications: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[_Union[QueueUsage, _Mapping]]] = ...) -> None: ...
+
+class QueueUsage(_message.Message):
+    __slots__ = ("queue", "allocated", "max", "running_applications", "max_running_applications")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATED_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_APPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUNNING_APPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    allocated: _types_pb2.Resource
+    max: _types_pb2.Resource
+    running_applications: _containers.RepeatedScalarFieldContainer[str]
+    max_running_applications: int
+    def __init__(self, queue: _Optional[str] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., max: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., running_applications: _Optional[_Iterable[str]] = ..., max_running_applications: _Optional[int] = ...) -> None: ...
 
 class StateDumpParameters(_message.Message):
     __slots__ = ("rm_id", "sections", "include_rm")

@@ -86,6 +86,21 @@ class AdminServiceStub(object):
                 request_serializer=monoceros_dot_v1_dot_admin__pb2.ListDecisionsRequest.SerializeToString,
                 response_deserializer=monoceros_dot_v1_dot_admin__pb2.ListDecisionsResponse.FromString,
                 )
+        self.ListPartitions = channel.unary_unary(
+                '/monoceros.v1.AdminService/ListPartitions',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.ListPartitionsRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.ListPartitionsResponse.FromString,
+                )
+        self.ListUsers = channel.unary_unary(
+                '/monoceros.v1.AdminService/ListUsers',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.ListUsersRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.ListUsersResponse.FromString,
+                )
+        self.ListGroups = channel.unary_unary(
+                '/monoceros.v1.AdminService/ListGroups',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.ListGroupsRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.ListGroupsResponse.FromString,
+                )
 
 
 class AdminServiceServicer(object):
@@ -186,6 +201,27 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPartitions(self, request, context):
+        """Partitions, with their capacity and usage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUsers(self, request, context):
+        """Users with running applications or a limit, with their usage of each queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListGroups(self, request, context):
+        """Groups, as ListUsers has users.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -258,6 +294,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListDecisions,
                     request_deserializer=monoceros_dot_v1_dot_admin__pb2.ListDecisionsRequest.FromString,
                     response_serializer=monoceros_dot_v1_dot_admin__pb2.ListDecisionsResponse.SerializeToString,
+            ),
+            'ListPartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPartitions,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.ListPartitionsRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.ListPartitionsResponse.SerializeToString,
+            ),
+            'ListUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsers,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.ListUsersRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.ListUsersResponse.SerializeToString,
+            ),
+            'ListGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGroups,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.ListGroupsRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.ListGroupsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -505,6 +556,57 @@ class AdminService(object):
         return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/ListDecisions',
             monoceros_dot_v1_dot_admin__pb2.ListDecisionsRequest.SerializeToString,
             monoceros_dot_v1_dot_admin__pb2.ListDecisionsResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListPartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/ListPartitions',
+            monoceros_dot_v1_dot_admin__pb2.ListPartitionsRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.ListPartitionsResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/ListUsers',
+            monoceros_dot_v1_dot_admin__pb2.ListUsersRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.ListUsersResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/ListGroups',
+            monoceros_dot_v1_dot_admin__pb2.ListGroupsRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.ListGroupsResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

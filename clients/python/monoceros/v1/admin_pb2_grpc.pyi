@@ -104,6 +104,24 @@ class AdminServiceStub:
     ]
     """The last decisions: what was placed, reserved or told to leave, and by which rule."""
 
+    ListPartitions: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListPartitionsRequest,
+        monoceros.v1.admin_pb2.ListPartitionsResponse,
+    ]
+    """Partitions, with their capacity and usage."""
+
+    ListUsers: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListUsersRequest,
+        monoceros.v1.admin_pb2.ListUsersResponse,
+    ]
+    """Users with running applications or a limit, with their usage of each queue."""
+
+    ListGroups: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListGroupsRequest,
+        monoceros.v1.admin_pb2.ListGroupsResponse,
+    ]
+    """Groups, as ListUsers has users."""
+
 class AdminServiceAsyncStub:
     """Changes things. Calls need the permission of an administrator where one is configured."""
 
@@ -186,6 +204,24 @@ class AdminServiceAsyncStub:
         monoceros.v1.admin_pb2.ListDecisionsResponse,
     ]
     """The last decisions: what was placed, reserved or told to leave, and by which rule."""
+
+    ListPartitions: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListPartitionsRequest,
+        monoceros.v1.admin_pb2.ListPartitionsResponse,
+    ]
+    """Partitions, with their capacity and usage."""
+
+    ListUsers: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListUsersRequest,
+        monoceros.v1.admin_pb2.ListUsersResponse,
+    ]
+    """Users with running applications or a limit, with their usage of each queue."""
+
+    ListGroups: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListGroupsRequest,
+        monoceros.v1.admin_pb2.ListGroupsResponse,
+    ]
+    """Groups, as ListUsers has users."""
 
 class AdminServiceServicer(metaclass=abc.ABCMeta):
     """Changes things. Calls need the permission of an administrator where one is configured."""
@@ -297,6 +333,30 @@ class AdminServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[monoceros.v1.admin_pb2.ListDecisionsResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ListDecisionsResponse]]:
         """The last decisions: what was placed, reserved or told to leave, and by which rule."""
+
+    @abc.abstractmethod
+    def ListPartitions(
+        self,
+        request: monoceros.v1.admin_pb2.ListPartitionsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.ListPartitionsResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ListPartitionsResponse]]:
+        """Partitions, with their capacity and usage."""
+
+    @abc.abstractmethod
+    def ListUsers(
+        self,
+        request: monoceros.v1.admin_pb2.ListUsersRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.ListUsersResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ListUsersResponse]]:
+        """Users with running applications or a limit, with their usage of each queue."""
+
+    @abc.abstractmethod
+    def ListGroups(
+        self,
+        request: monoceros.v1.admin_pb2.ListGroupsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.ListGroupsResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ListGroupsResponse]]:
+        """Groups, as ListUsers has users."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
 
