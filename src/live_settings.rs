@@ -70,7 +70,8 @@ impl Refresh for LiveSettings {
         {
             Ok(loaded) => loaded,
             Err(reason) => {
-                return error!(file = %self.file(), %reason, "settings not read again");
+                let reason = reason.to_string().replace('\n', "; ");
+                return error!(file = %self.file(), reason, "settings not read again");
             }
         };
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,8 @@
 //!
 //! # Invariants
 //! * Every key has its default in that file and nowhere else; [`Settings`] has no `Default`.
-//! * An unknown key is an error that names the key and its source.
+//! * An unknown key is an error that names the key and its source. All mistakes of a file are
+//!   reported at once (`mistakes`).
 //! * The message of an error is complete: the error has no `source()` that would repeat a part of
 //!   it.
 
@@ -32,6 +33,7 @@ pub use self::items::{
 pub(crate) use self::kubernetes::object_name;
 pub use self::kubernetes::{KubernetesSettings, ScoreSettings, Victims};
 pub use self::log::{LogFormat, LogSettings};
+pub use self::mistakes::all as mistakes_of;
 pub use self::quotas::QuotaSettings;
 pub use self::session::{
     ItemsAndBytes, LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings,
@@ -41,6 +43,7 @@ pub use self::traces::TraceSettings;
 pub use self::users::UserSettings;
 use crate::identity::Rule;
 use crate::input::{self, InputError};
+use crate::validate::Fault;
 
 pub mod callback;
 mod edges;
@@ -48,6 +51,7 @@ mod environment;
 mod items;
 mod kubernetes;
 mod log;
+mod mistakes;
 mod quotas;
 pub mod seconds;
 mod session;
@@ -68,6 +72,14 @@ pub enum SettingsError {
     /// A file cannot be read.
     #[error("settings: {0}")]
     Unreadable(InputError),
+    /// Keys or values of a file are wrong.
+    #[error("settings: {}", listed(file, mistakes))]
+    Mistakes {
+        /// Path of the file.
+        file: PathBuf,
+        /// The mistakes by line, at least one.
+        mistakes: Vec<Fault>,
+    },
     /// A key or value is wrong.
     #[error("settings: {layer}: {error}")]
     Unusable {
@@ -79,6 +91,18 @@ pub enum SettingsError {
     /// Two values contradict each other.
     #[error("settings: {0}")]
     Contradictory(String),
+}
+
+/// Formats the mistakes of a file, a line each.
+fn listed(file: &Path, mistakes: &[Fault]) -> String {
+    let file = file.display();
+    match mistakes {
+        [only] => format!("{file}: {}", only.text()),
+        several => {
+            let lines = several.iter().map(|mistake| format!("\n{file}: {}", mistake.text()));
+            format!("{} mistakes{}", several.len(), lines.collect::<String>())
+        }
+    }
 }
 
 /// All settings of `monoceros serve`.
@@ -175,6 +199,32 @@ pub struct SchedulerSettings {
 }
 
 impl SchedulerSettings {
+    /// Returns the values out of their bounds.
+    fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.reservation_share > 100 {
+            let share = self.reservation_share;
+            found.push(format!("`scheduler.reservation_share` ({share}) is more than 100 percent"));
+        }
+        let (first, longest) = (self.start_retry, self.start_retry_max);
+        if first.is_zero() {
+            let why = "what cannot be started would be tried again at once, and without end";
+            found.push(format!("`scheduler.start_retry` is 0: {why}"));
+        }
+        if longest < first {
+            found.push(format!(
+                "`scheduler.start_retry_max` ({longest:?}) is less than `scheduler.start_retry` \
+                 ({first:?})"
+            ));
+        }
+        if Duration::from_micros(self.spin_us) > SPIN_MAX {
+            // With a longer spin, a core would never be idle.
+            let (spin_us, most) = (self.spin_us, SPIN_MAX.as_micros());
+            found.push(format!("`scheduler.spin_us` ({spin_us}) is more than {most}"));
+        }
+        found
+    }
+
     /// Applies the settings of reservations, starts and threads.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
         builder
@@ -252,6 +302,10 @@ impl Settings {
         let mut layers = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
         if let Some(path) = file {
             let text = input::read_text(path).map_err(SettingsError::Unreadable)?;
+            let mistakes = mistakes::of_values(&text);
+            if !mistakes.is_empty() {
+                return Err(SettingsError::Mistakes { file: path.to_owned(), mistakes });
+            }
             layers = layers.add_source(File::from_str(&text, FileFormat::Toml));
             settings_of(&layers, &format!("`{}`", path.display()))?;
         }
@@ -271,63 +325,46 @@ impl Settings {
         }
         let settings = settings_of(&layers, "command line")?;
         // Checked last: a later layer may correct the values of an earlier one.
-        settings.check().map_err(SettingsError::Contradictory)?;
+        let contradictions = settings.contradictions();
+        if !contradictions.is_empty() {
+            return Err(SettingsError::Contradictory(contradictions.join("\nsettings: ")));
+        }
         Ok((settings, values_of(&layers)))
     }
 
-    /// Checks values against each other, and bounds that the types do not have.
-    fn check(&self) -> Result<(), String> {
-        let Self { grpc, rest, scheduler, session, users, traces, kubernetes, history, .. } = self;
-        traces.check()?;
-        kubernetes.check()?;
+    /// Returns the values that contradict each other or exceed bounds that the types do not have.
+    pub(crate) fn contradictions(&self) -> Vec<String> {
+        let Self { grpc, rest, users, traces, kubernetes, history, .. } = self;
+        let mut found = Vec::new();
+        found.extend(traces.check().err());
+        found.extend(kubernetes.check().err());
         for (key, timeout) in
             [("grpc.body_timeout", grpc.body_timeout), ("rest.body_timeout", rest.body_timeout)]
         {
             if timeout.is_zero() {
-                return Err(format!("`{key}` is 0: nobody could send or take anything in time"));
+                found.push(format!("`{key}` is 0: nobody could send or take anything in time"));
             }
         }
         if history.interval.get() > INTERVAL_MAX {
             let interval = history.interval;
-            return Err(format!(
+            found.push(format!(
                 "`history.interval` ({interval}) is more than {INTERVAL_MAX} seconds"
             ));
         }
         if users.lookup_timeout.is_zero() {
-            return Err("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
+            found.push("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
         }
-        if scheduler.reservation_share > 100 {
-            let share = scheduler.reservation_share;
-            return Err(format!(
-                "`scheduler.reservation_share` ({share}) is more than 100 percent"
-            ));
-        }
-        let (first, longest) = (scheduler.start_retry, scheduler.start_retry_max);
-        if first.is_zero() {
-            let why = "what cannot be started would be tried again at once, and without end";
-            return Err(format!("`scheduler.start_retry` is 0: {why}"));
-        }
-        if longest < first {
-            return Err(format!(
-                "`scheduler.start_retry_max` ({longest:?}) is less than `scheduler.start_retry` \
-                 ({first:?})"
-            ));
-        }
-        if Duration::from_micros(scheduler.spin_us) > SPIN_MAX {
-            // With a longer spin, a core would never be idle.
-            let (spin_us, most) = (scheduler.spin_us, SPIN_MAX.as_micros());
-            return Err(format!("`scheduler.spin_us` ({spin_us}) is more than {most}"));
-        }
+        found.extend(self.scheduler.contradictions());
         let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
-        let grace = session.delivery_grace;
+        let grace = self.session.delivery_grace;
         if !grace.is_zero() && grace <= keepalive {
-            return Err(format!(
+            found.push(format!(
                 "`session.delivery_grace` ({grace:?}) is not more than `grpc.keepalive_interval` and \
                  `grpc.keepalive_timeout` together ({keepalive:?}): what a lost connection took \
                  along would be forgotten before it is known to be lost (0 keeps nothing at all)"
             ));
         }
-        Ok(())
+        found
     }
 }
 

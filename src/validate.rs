@@ -28,11 +28,11 @@ pub struct Checked {
     pub notes: Vec<String>,
 }
 
-/// An error or a warning.
+/// An error or a warning of a queue configuration, or an error of a settings file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fault {
-    /// `E_…`, which `docs/configuration.md` explains. `None` for a warning.
+    /// `E_…`, which `docs/configuration.md` explains. `None` for a warning, and for settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     /// The line, counted from 1. `None` if the fault has no position.
@@ -59,7 +59,7 @@ impl Fault {
     }
 
     /// Formats the fault for a line that begins with the name of the file.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         if let (Some(line), Some(column)) = (self.line, self.column) {
             text = format!("line {line}, column {column}");
@@ -139,19 +139,24 @@ impl Checked {
     /// Prints errors, warnings and notes to standard error, one line each, beginning with the name.
     /// Errors of printing are ignored.
     pub fn print(&self) {
-        let mut stderr = io::stderr().lock();
-        let mut say = |kind: &str, text: &str| {
-            let _ = writeln!(stderr, "{}: {kind}{}", clean(&self.name), clean(text));
-        };
-        for (kind, faults) in [("", &self.errors), ("warning: ", &self.warnings)] {
-            for fault in faults {
-                say(kind, &fault.text());
-            }
-        }
+        print_faults(&self.name, "", &self.errors);
+        print_faults(&self.name, "warning: ", &self.warnings);
         for note in &self.notes {
-            say("note: ", note);
+            print_line(&self.name, "note: ", note);
         }
     }
+}
+
+/// Prints faults to standard error, one line each: the name of the file, the kind, the text. Errors
+/// of printing are ignored.
+pub fn print_faults(name: &str, kind: &str, faults: &[Fault]) {
+    for fault in faults {
+        print_line(name, kind, &fault.text());
+    }
+}
+
+fn print_line(name: &str, kind: &str, text: &str) {
+    let _ = writeln!(io::stderr(), "{}: {kind}{}", clean(name), clean(text));
 }
 
 /// Returns the configuration if `yaml` is valid. Prints errors and warnings to standard error.

@@ -124,7 +124,8 @@ enum Command {
     Deregister(ConfirmArgs),
     /// End the scheduler in order
     Shutdown(ConfirmArgs),
-    /// Check a queue configuration, print every error in it, and what it would change
+    /// Check a queue configuration or a settings file, print every error in it, and what it would
+    /// change
     Validate(ValidateArgs),
     /// Replay a cluster trace in virtual time and report how it went
     #[cfg(feature = "simulator")]

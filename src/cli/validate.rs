@@ -1,5 +1,5 @@
 //! `monoceros validate`: the errors in a queue configuration, and the changes that a valid one
-//! would make.
+//! would make; or the errors in a settings file.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,19 @@ use serde_json::{Value, json};
 use super::document;
 use super::output;
 use crate::logging::clean;
-use crate::validate::{Checked, n_leaves, n_queues};
+use crate::settings::mistakes_of;
+use crate::validate::{Checked, n_leaves, n_queues, print_faults};
 use crate::{input, usage};
 
 /// Arguments of `monoceros validate`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ValidateArgs {
     /// The queue configuration (YAML), or a ConfigMap with one; `-` is standard input
-    #[arg(value_name = "QUEUES.yaml")]
-    file: PathBuf,
+    #[arg(value_name = "QUEUES.yaml", required_unless_present = "settings")]
+    file: Option<PathBuf>,
+    /// Check this settings file (TOML) of `serve` instead; `-` is standard input
+    #[arg(long, value_name = "SETTINGS.toml", conflicts_with_all = ["file", "against", "usage"])]
+    settings: Option<PathBuf>,
     /// Also print what is different from this one, which is or was in force; empty: the built-in one
     #[arg(long, value_name = "OLD.yaml")]
     against: Option<PathBuf>,
@@ -44,7 +48,11 @@ enum Shape {
 
 /// Checks the file. The exit code states whether it is valid.
 pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
-    let mut checked = read(&args.file)?;
+    let Some(file) = &args.file else {
+        // The command line requires one of both.
+        return settings(args.settings.as_deref().unwrap_or(Path::new("-")), args.output);
+    };
+    let mut checked = read(file)?;
     let usage = args.usage.as_deref().map(usage::load).transpose()?;
     if let Some(usage) = &usage {
         checked.set_known_types(&usage.types());
@@ -64,6 +72,21 @@ pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Checks a settings file by itself: neither the environment nor flags count.
+fn settings(file: &Path, output: Shape) -> anyhow::Result<ExitCode> {
+    let (name, mistakes) = (input::name(file), mistakes_of(&input::read_given(file)?));
+    let is_good = mistakes.is_empty();
+    match output {
+        Shape::Text if is_good => output::write(&format!("{}: ok\n", clean(&name)))?,
+        Shape::Text => print_faults(&name, "", &mistakes),
+        Shape::Json => {
+            let document = json!({ "file": name, "valid": is_good, "errors": mistakes });
+            output::write(&document::json(&document)?)?;
+        }
+    }
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn read(file: &Path) -> anyhow::Result<Checked> {

@@ -57,6 +57,13 @@ fn configurations_are_read_from_every_source() {
         ("smaller.yaml", &CLUSTER_QUEUES.replace("memory: 24Gi", "memory: 16Gi")),
         ("map.yaml", &map_of(CLUSTER_QUEUES)),
         ("bad-map.yaml", &map_of(&bad)),
+        ("good.toml", "[log]\nformat = \"json\"\n"),
+        (
+            "bad.toml",
+            "[grpc]\nadress = \"127.0.0.1:1\"\nsend_chunk_items = 0\n\n[log]\nformat = \"xml\"\n\
+             [scheduler]\nstart_retry = 90\n",
+        ),
+        ("one.toml", "[grpc]\nadress = \"127.0.0.1:1\"\n"),
         ("no-map.yaml", "kind: ConfigMap\ndata:\n  log.level: INFO\n"),
         ("quoted-map.yaml", &format!("kind: ConfigMap\ndata: {{queues.yaml: {bad:?}}}\n")),
     ] {

@@ -78,6 +78,7 @@ fn folder() -> Folder {
         ("new.yaml", &new),
         ("bad.yaml", &bad),
         ("configmap.yaml", &map),
+        ("monoceros.toml", "[grpc]\nadress = \"127.0.0.1:1\"\n\n[log]\nformat = \"xml\"\n"),
     ] {
         folder.write(name, text);
     }

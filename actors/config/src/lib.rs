@@ -66,6 +66,7 @@ pub use monoceros_rules::values::partition_name::{
 use monoceros_rules::values::resources::NameHolder;
 
 pub use self::checksum::carries_checksum;
+pub use self::document::closest;
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
 pub use self::resource_types::{KnownTypes, NamedTypes};

@@ -86,7 +86,7 @@ pub(super) const WEIGHTS: &str = "`resourceweights`";
 
 /// Returns the word that the writer most likely meant: spelled the same except for case and
 /// separators, or with a third of its letters wrong at most.
-pub(crate) fn closest<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+pub fn closest<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let bare = |text: &str| -> String {
         text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };

@@ -10,7 +10,7 @@ mod partitions;
 mod queues;
 mod reader;
 
-pub(super) use self::keys::closest;
+pub use self::keys::closest;
 use self::keys::{DocumentKey, Key as _, PartitionKey};
 use self::reader::{Cursor, Reader};
 use super::error::{Location, Report};
