@@ -1,5 +1,6 @@
 //! `monoceros config`: prints or replaces the queue configuration.
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use super::cluster::Cluster;
 use super::output;
 use crate::input;
 use crate::logging::{clean, clean_lines};
+use crate::validate::Checked;
 
 /// What can be done with the configuration.
 #[derive(Clone, Debug, Subcommand)]
@@ -46,9 +48,9 @@ pub(super) async fn run(
         }
         ConfigCommand::Set { file, check, persist } => (file, *check, *persist),
     };
-    let text = input::read_given(file)?;
-    let config = match config_map::find(&text) {
-        Ok(None) => text,
+    let given = input::read_given(file)?;
+    let config = match config_map::find(&given) {
+        Ok(None) => given.clone(),
         Ok(Some(found)) => found.text,
         Err(errors) => anyhow::bail!("{}: {errors}", input::name(file)),
     };
@@ -69,16 +71,59 @@ pub(super) async fn run(
         cluster.admin.update_config(request).await?
     };
     let answer = answer.into_inner();
+    let name = input::name(file);
     if answer.success {
         // Warnings first, then the differences.
         let is_warning = |line: &&str| line.starts_with("warning: ");
         for warning in answer.reason.lines().filter(is_warning) {
-            writeln!(io::stderr(), "{}: {}", input::name(file), clean(warning))?;
+            writeln!(io::stderr(), "{name}: {}", clean(warning))?;
         }
-        let changes = answer.reason.lines().filter(|line| !is_warning(line));
-        output::write(&changes.map(|change| clean(change) + "\n").collect::<String>())?;
+        let changes: Vec<_> = answer.reason.lines().filter(|line| !is_warning(line)).collect();
+        output::write(&accepted(&clean(&name), &changes, check))?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(io::stderr(), "{}: {}", input::name(file), clean_lines(&answer.reason))?;
+    print_errors(name, &given, &answer.reason)?;
     Ok(ExitCode::FAILURE)
+}
+
+/// Describes an accepted configuration and the lines of its changes.
+fn accepted(name: &str, changes: &[&str], is_check: bool) -> String {
+    let (outcome, same, changed) = if is_check {
+        ("ok", "it means the same as what is in force", "it would change:")
+    } else {
+        ("in force", "it means the same as what was in force", "it changed:")
+    };
+    let mut text =
+        format!("{name}: {outcome}\n{}\n", if changes.is_empty() { same } else { changed });
+    for change in changes {
+        let _ = writeln!(text, "  {}", clean(change));
+    }
+    text
+}
+
+/// Prints the errors of a refused configuration: as `validate` does if the same check refuses it
+/// here, with lines of the file, or else the reason of the scheduler.
+fn print_errors(name: String, given: &str, reason: &str) -> anyhow::Result<()> {
+    let checked = Checked::of(name, given);
+    if checked.errors.is_empty() {
+        writeln!(io::stderr(), "{}: {}", checked.name, clean_lines(reason))?;
+    } else {
+        checked.print();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accepted_configuration_lists_its_changes() {
+        assert_eq!(
+            accepted("q", &["a: max lowered"], true),
+            "q: ok\nit would change:\n  a: max lowered\n"
+        );
+        assert_eq!(accepted("q", &[], true), "q: ok\nit means the same as what is in force\n");
+        assert_eq!(accepted("q", &["b"], false), "q: in force\nit changed:\n  b\n");
+    }
 }
