@@ -24,6 +24,7 @@ mod long;
 mod long_names;
 mod long_scene;
 mod numbers;
+mod picture;
 mod pods;
 mod scale;
 mod tokens;
