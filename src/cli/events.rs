@@ -22,7 +22,7 @@ use super::amounts::{all, moment};
 use super::cluster::Cluster;
 use super::document::document;
 use super::names;
-use super::output::{self, Form};
+use super::output::{self, Form, FormParser};
 use super::records::{Printer, Record};
 use crate::grpc::REASON_TRAILER;
 
@@ -59,7 +59,7 @@ pub(super) struct EventsArgs {
     #[arg(short, long, visible_alias = "watch")]
     follow: bool,
     /// How to print them
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    #[arg(short, long, value_name = "FORM", default_value = "table", value_parser = FormParser)]
     output: Form,
 }
 
@@ -92,6 +92,11 @@ impl EventsArgs {
     /// The arguments that `monoceros get events` stands for.
     pub(super) fn listed(objects: Vec<String>, follow: bool, output: Form) -> Self {
         Self { objects, types: Vec::new(), limit: LIMIT, follow, output }
+    }
+
+    /// Sets the number of past events, if it is given.
+    pub(super) fn limited(self, limit: Option<u32>) -> Self {
+        Self { limit: limit.unwrap_or(self.limit), ..self }
     }
 
     fn is_wanted(&self, event: &v1::EventInfo) -> bool {

@@ -12,8 +12,8 @@
 //! * A closed standard output ends the command without an error (`output`).
 //! * A command that cannot be undone asks for confirmation (`steer`).
 //!
-//! Reading order: `connect`, `cluster` (the scheduler), `output`, `table`, `document`, `amounts`,
-//! `records` (output), then the commands.
+//! Reading order: `connect`, `cluster` (the scheduler), `output`, `table`, `document`, `path`,
+//! `template`, `amounts`, `records` (output), then the commands.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -44,9 +44,11 @@ mod kubernetes;
 mod manual;
 mod names;
 pub(crate) mod output;
+mod path;
 mod records;
 mod steer;
 mod table;
+mod template;
 mod top;
 mod validate;
 mod version;

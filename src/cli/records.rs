@@ -26,18 +26,28 @@ pub(super) struct Printer {
 
 impl Printer {
     pub(super) fn new<R: Record>(form: Form, goes_on: bool) -> Self {
-        Self { form, goes_on, table: Table::new(R::titles(form == Form::Wide)) }
+        let titles = match form {
+            Form::Columns(columns) => columns.titles().to_vec(),
+            _ => R::titles(form.is_wide()).into_iter().map(str::to_owned).collect(),
+        };
+        Self { form, goes_on, table: Table::new(titles) }
     }
 
     /// Formats the next records.
     pub(super) fn text<R: Record>(&mut self, records: &[R]) -> anyhow::Result<String> {
         let documents = || records.iter().map(R::document).collect::<anyhow::Result<Vec<_>>>();
         Ok(match (self.form, self.goes_on) {
-            (Form::Table | Form::Wide, false) if records.is_empty() => String::new(),
+            (Form::Table | Form::Wide | Form::Columns(_), false) if records.is_empty() => {
+                String::new()
+            }
             (Form::Table | Form::Wide, _) => {
-                let is_wide = self.form == Form::Wide;
+                let is_wide = self.form.is_wide();
                 self.table.part(records.iter().map(|record| record.row(is_wide)))
             }
+            (Form::Columns(columns), _) => {
+                self.table.part(documents()?.iter().map(|document| columns.row(document)))
+            }
+            (Form::Path(template), _) => template.text(documents()?),
             (Form::Name, _) => {
                 records.iter().map(|it| clean(&it.name()).into_owned() + "\n").collect()
             }

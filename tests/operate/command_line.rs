@@ -4,10 +4,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
 use expect_test::{ExpectFile, expect_file};
+use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 
 use crate::harness::transcript::{CLUSTER_QUEUES, Cluster, Folder};
-use crate::harness::{PATIENCE, release, run};
+use crate::harness::{PATIENCE, Seen, application, release, run};
 
 /// Plays the transcript in the file.
 fn check(folder: &Folder, environment: &[(&str, String)], file: &ExpectFile) {
@@ -22,6 +23,20 @@ async fn check_cluster(file: ExpectFile) {
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_are_printed_in_every_form_and_filtered() {
     check_cluster(expect_file!["transcripts/lists.txt"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_formed_ordered_and_selected_by_the_user() {
+    let cluster = Cluster::start().await;
+    let tagged = si::AddApplicationRequest {
+        tags: [("team".to_owned(), "data".to_owned())].into(),
+        ..application("report-3", "root.dev")
+    };
+    cluster.rm.send_applications(vec![tagged], vec![]).await;
+    let is_there = |it: &Seen| it.accepted_applications.iter().any(|id| id == "report-3");
+    cluster.rm.until("an application", is_there).await;
+    let transcript = expect_file!["transcripts/forms.txt"];
+    check(&Folder::new(), &cluster.environment(), &transcript);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,6 +61,10 @@ impl Item for v1::ApplicationInfo {
         if self.rejected.is_empty() { &self.why } else { &self.rejected }
     }
 
+    fn tag(&self, key: &str) -> Option<&str> {
+        self.tags.get(key).map(String::as_str)
+    }
+
     fn titles(columns: Columns) -> Vec<&'static str> {
         let mut titles = vec!["QUEUE", "USER", "RUN", "WAIT", "CORES", "MEMORY"];
         titles.extend(columns.others.then_some("OTHERS"));

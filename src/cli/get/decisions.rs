@@ -21,8 +21,8 @@ use crate::cli::names;
 use crate::cli::output::{self, WrongLine};
 use crate::cli::records::{Printer, Record};
 
-/// Most decisions that are printed, except named ones. A watch begins with them.
-const SHOWN: usize = 100;
+/// Most decisions that are printed without `--limit`, except named ones. A watch begins with them.
+const SHOWN: u32 = 100;
 
 /// Prints decisions once, or until interrupted.
 pub(super) async fn run(cluster: &mut Cluster, args: &GetArgs) -> anyhow::Result<ExitCode> {
@@ -37,7 +37,8 @@ pub(super) async fn run(cluster: &mut Cluster, args: &GetArgs) -> anyhow::Result
         return Ok(if n_missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let filter = filter(args);
-    let first = cluster.decisions(&filter, 0, SHOWN).await?;
+    let most = args.pick.limit.unwrap_or(SHOWN) as usize;
+    let first = cluster.decisions(&filter, 0, most).await?;
     if first.kept == 0 {
         writeln!(io::stderr(), "no decisions are kept: `decisions.kept` is 0")?;
     } else if first.decisions.is_empty() && !args.watch {

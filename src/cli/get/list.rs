@@ -59,6 +59,11 @@ pub(super) trait Item: Sized {
     fn why(&self) -> &str {
         ""
     }
+    /// Returns the value of a tag or attribute, by which a selector chooses. `None` if it has no
+    /// such tag.
+    fn tag(&self, _: &str) -> Option<&str> {
+        None
+    }
     /// Returns the titles of the columns after name and state, without the age.
     fn titles(columns: Columns) -> Vec<&'static str>;
     fn cells(&self, columns: Columns) -> Vec<String>;
@@ -80,8 +85,9 @@ pub(super) async fn run<T: Item>(
     read: impl AsyncFn(&mut Cluster, &GetArgs) -> anyhow::Result<Vec<T>>,
 ) -> anyhow::Result<ExitCode> {
     check_states::<T>(args)?;
-    let items = chosen(read(cluster, args).await?, args);
+    let mut items = chosen(read(cluster, args).await?, args);
     let n_missing = say_missing(&items, args)?;
+    args.pick.arrange(&mut items)?;
     if items.is_empty() && n_missing == 0 && !args.watch {
         writeln!(io::stderr(), "no {} found", args.kind.plural())?;
     }
@@ -129,14 +135,14 @@ pub(super) fn lasting<T: Item>(item: &T, columns: Columns) -> Vec<String> {
     cells
 }
 
-/// Filters entries by the requested names and states.
+/// Filters entries by the requested names, states and tags.
 fn chosen<T: Item>(mut items: Vec<T>, args: &GetArgs) -> Vec<T> {
     items.retain(|item| {
         let is_named = args.names.is_empty() || args.names.iter().any(|name| name == item.name());
         let has_state = T::STATES.is_empty()
             || args.state.is_empty()
             || args.state.iter().any(|state| state.eq_ignore_ascii_case(item.state()));
-        is_named && has_state
+        is_named && has_state && args.pick.selector.matches(|key| item.tag(key))
     });
     items
 }
@@ -144,7 +150,10 @@ fn chosen<T: Item>(mut items: Vec<T>, args: &GetArgs) -> Vec<T> {
 /// Prints which of the requested names are missing, and returns their number.
 fn say_missing<T: Item>(items: &[T], args: &GetArgs) -> anyhow::Result<usize> {
     let is_there = |name: &String| items.iter().any(|item| item.name() == name);
-    let is_filtered = !args.state.is_empty() || !args.user.is_empty() || args.queue.is_some();
+    let is_filtered = !args.state.is_empty()
+        || !args.user.is_empty()
+        || args.queue.is_some()
+        || !args.pick.selector.is_empty();
     let missing: Vec<_> = args.names.iter().filter(|name| !is_there(name)).collect();
     for name in &missing {
         let title = T::TITLE.to_lowercase();
@@ -174,8 +183,12 @@ enum Printed {
 impl Printer {
     fn new<T: Item>(form: Form, has_times: bool, items: &[T]) -> Self {
         let columns = Columns::of(form, items);
-        let time = has_times.then_some("TIME").into_iter();
-        let table = Table::new(time.chain(titles::<T>(columns)));
+        let titles: Vec<String> = match form {
+            Form::Columns(columns) => columns.titles().to_vec(),
+            _ => titles::<T>(columns).into_iter().map(str::to_owned).collect(),
+        };
+        let time = has_times.then(|| "TIME".to_owned());
+        let table = Table::new(time.into_iter().chain(titles));
         Self { form, columns, has_times, table, printed: BTreeMap::new() }
     }
 
@@ -186,13 +199,17 @@ impl Printer {
         }
         let documents = || items.iter().map(Item::document).collect::<anyhow::Result<Vec<_>>>();
         Ok(match self.form {
-            Form::Table | Form::Wide if items.is_empty() => String::new(),
+            Form::Table | Form::Wide | Form::Columns(_) if items.is_empty() => String::new(),
             Form::Table | Form::Wide => {
                 let rows: Vec<_> = items.iter().map(|item| self.row(item)).collect();
                 self.table.part(rows)
             }
             Form::Json => json(&documents()?)?,
             Form::Yaml => yaml(&documents()?)?,
+            Form::Columns(columns) => {
+                self.table.part(documents()?.iter().map(|document| columns.row(document)))
+            }
+            Form::Path(template) => template.text(documents()?),
             Form::Name => items.iter().map(|item| clean(item.name()) + "\n").collect(),
         })
     }
@@ -205,18 +222,18 @@ impl Printer {
             let printed = self.printed(item)?;
             if before.remove(item.name()).as_ref() != Some(&printed) {
                 match &printed {
-                    Printed::Cells(_) if self.form == Form::Name => {
+                    Printed::Cells(_) if matches!(self.form, Form::Name) => {
                         text += &(clean(item.name()) + "\n");
                     }
                     Printed::Cells(_) => rows.push(self.timed(self.row(item))),
-                    Printed::Document(document) => text += &self.one(document)?,
+                    Printed::Document(document) => self.one(document, &mut rows, &mut text)?,
                 }
             }
             self.printed.insert(item.name().to_owned(), printed);
         }
         for (name, gone) in before {
             match gone {
-                Printed::Cells(_) if self.form == Form::Name => {}
+                Printed::Cells(_) if matches!(self.form, Form::Name) => {}
                 Printed::Cells(mut cells) => {
                     cells.splice(..2, [name, GONE.to_owned()]);
                     cells.extend(T::HAS_AGE.then(String::new));
@@ -225,7 +242,7 @@ impl Printer {
                 }
                 Printed::Document(mut document) => {
                     document["state"] = GONE.into();
-                    text += &self.one(&document)?;
+                    self.one(&document, &mut rows, &mut text)?;
                 }
             }
         }
@@ -241,19 +258,32 @@ impl Printer {
         time.into_iter().chain(cells).collect()
     }
 
-    /// Formats one document of several, with the present time if the changes have times.
-    fn one(&self, document: &Value) -> anyhow::Result<String> {
+    /// Appends one document of several to the rows of the table, or to the text, with the present
+    /// time if the changes have times.
+    fn one(
+        &self,
+        document: &Value,
+        rows: &mut Vec<Vec<String>>,
+        text: &mut String,
+    ) -> anyhow::Result<()> {
         let mut document = document.clone();
         if self.has_times {
             document["time"] = moment(now_ns()).into();
         }
-        let document = &document;
-        if self.form == Form::Json { json_line(document) } else { yaml_part(document) }
+        match self.form {
+            Form::Columns(columns) => rows.push(self.timed(columns.row(&document))),
+            Form::Path(template) => text.push_str(&template.text(vec![document])),
+            Form::Yaml => text.push_str(&yaml_part(&document)?),
+            _ => text.push_str(&json_line(&document)?),
+        }
+        Ok(())
     }
 
     fn printed<T: Item>(&self, item: &T) -> anyhow::Result<Printed> {
         Ok(match self.form {
-            Form::Json | Form::Yaml => Printed::Document(item.document()?),
+            Form::Json | Form::Yaml | Form::Path(_) | Form::Columns(_) => {
+                Printed::Document(item.document()?)
+            }
             // A name does not change.
             Form::Name => Printed::Cells(Vec::new()),
             Form::Table | Form::Wide => Printed::Cells(lasting(item, self.columns)),
@@ -272,11 +302,13 @@ impl Printer {
 
 #[cfg(test)]
 mod tests {
+    use clap::builder::TypedValueParser as _;
     use expect_test::expect;
     use serde_json::json;
 
     use super::super::Kind;
     use super::*;
+    use crate::cli::output::FormParser;
 
     struct Job(&'static str, &'static str);
 
@@ -340,6 +372,23 @@ mod tests {
         "#]]
         .assert_eq(&watched(Form::Json));
         assert_eq!(watched(Form::Name), "a\nb\nlong-name\n");
+        let form = |text: &str| {
+            let arg = std::ffi::OsStr::new(text);
+            FormParser.parse_ref(&clap::Command::new("get"), None, arg).unwrap()
+        };
+        assert_eq!(
+            watched(form("jsonpath={.name}{.state}")),
+            "aOn\nbOn\nbOff\nlong-nameOn\naGone\n"
+        );
+        expect![[r#"
+            IS   OF
+            On   a
+            On   b
+            Off   b
+            On     long-name
+            Gone   a
+        "#]]
+        .assert_eq(&watched(form("custom-columns=IS:.state,OF:.name")));
     }
 
     #[test]

@@ -8,8 +8,10 @@ mod decisions;
 mod list;
 mod nodes;
 mod partitions;
+mod pick;
 mod queues;
 mod rms;
+mod selector;
 mod usage;
 
 use std::process::ExitCode;
@@ -20,10 +22,11 @@ use clap::{Args, ValueEnum};
 
 use super::cluster::Cluster;
 use super::events::{self, EventsArgs};
-use super::output::{Form, WrongLine};
+use super::output::{Form, FormParser, WrongLine};
 
 use self::list::{Columns, Item};
 pub(super) use self::nodes::usage as node_usage;
+use self::pick::PickArgs;
 pub(super) use self::queues::usage as queue_usage;
 pub(super) use self::usage::limited;
 
@@ -63,8 +66,11 @@ pub(super) struct GetArgs {
     /// Only decisions of this kind
     #[arg(long = "kind", value_name = "KIND")]
     pub(super) decided: Option<Decided>,
+    /// Order, number and selection by tags.
+    #[command(flatten)]
+    pub(super) pick: PickArgs,
     /// How to print it
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    #[arg(short, long, value_name = "FORM", default_value = "table", value_parser = FormParser)]
     pub(super) output: Form,
     /// Go on, and print what changes
     #[arg(short, long)]
@@ -161,6 +167,7 @@ impl GetArgs {
             node: None,
             request: None,
             decided: None,
+            pick: PickArgs::default(),
             output: Form::Table,
             watch: false,
             stamps: Stamps::default(),
@@ -178,6 +185,7 @@ impl GetArgs {
         };
         let has_user = self.kind == Kind::Apps;
         let is_decided = self.kind == Kind::Decisions;
+        let has_tags = matches!(self.kind, Kind::Apps | Kind::Nodes);
         if self.stamps.timestamps {
             let text = match self.kind {
                 Kind::Decisions | Kind::Events => "--timestamps: these have times of their own",
@@ -198,13 +206,25 @@ impl GetArgs {
             ("--node", self.node.is_some(), is_decided),
             ("--request", self.request.is_some(), is_decided),
             ("--kind", self.decided.is_some(), is_decided),
+            ("--selector", !self.pick.selector.is_empty(), has_tags),
         ] {
             if is_given && !is_known {
                 let text = format!("{flag} does not choose among {}", self.kind.plural());
                 return Err(WrongLine(text).into());
             }
         }
-        Ok(())
+        let is_in_time = matches!(self.kind, Kind::Decisions | Kind::Events);
+        let refusal = if self.pick.sort_by.is_some() && is_in_time {
+            format!(
+                "--sort-by does not order {}: they are in the order of time",
+                self.kind.plural()
+            )
+        } else if self.pick.limit.is_some() && self.watch && !is_in_time {
+            "--limit does not go with --watch, which prints every change".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(WrongLine(refusal).into())
     }
 }
 
@@ -251,7 +271,8 @@ pub(super) async fn run(cluster: &mut Cluster, args: GetArgs) -> anyhow::Result<
         }
         Kind::Decisions => decisions::run(cluster, &args).await,
         Kind::Events => {
-            let args = EventsArgs::listed(args.names, args.watch, args.output);
+            let limit = args.pick.limit;
+            let args = EventsArgs::listed(args.names, args.watch, args.output).limited(limit);
             events::run(cluster, &args).await
         }
     }

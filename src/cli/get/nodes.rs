@@ -42,6 +42,10 @@ impl Item for v1::NodeState {
         usage(self).has_others()
     }
 
+    fn tag(&self, key: &str) -> Option<&str> {
+        self.attributes.get(key).map(String::as_str)
+    }
+
     fn titles(columns: Columns) -> Vec<&'static str> {
         let mut titles = vec!["ALLOCATIONS", "CORES", "MEMORY"];
         titles.extend(columns.others.then_some("OTHERS"));
