@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use clap::Args;
+use monoceros_actors::config::closest;
 use serde_json::Value;
 
 use super::list::{Columns, Item, lasting, titles};
@@ -121,10 +122,13 @@ impl SortBy {
         let columns = Columns { wide: true, others: true, why: true };
         let titles = titles::<T>(columns);
         let Some(column) = titles.iter().position(|title| title.eq_ignore_ascii_case(name)) else {
-            let (name, titles) = (clean(name), titles.join(", "));
-            let text =
-                format!("--sort-by: `{name}` is no column: {titles}; a path begins with a dot");
-            return Err(WrongLine(text).into());
+            let known = match closest(name, titles.iter().copied()) {
+                Some(close) => format!("; did you mean `{close}`?"),
+                None => format!(": {}; a path begins with a dot", titles.join(", ")),
+            };
+            return Err(
+                WrongLine(format!("--sort-by: `{}` is no column{known}", clean(name))).into()
+            );
         };
         if let Some((_, path)) = AMOUNTS.iter().find(|(title, _)| *title == titles[column]) {
             let parsed = |path: &str| Path::parse(path).expect("the path is constant");
@@ -213,7 +217,9 @@ mod tests {
     #[test]
     fn an_unknown_column_is_refused_with_the_known_ones() {
         let error = sorted("memmory", None).unwrap_err();
-        assert!(error.starts_with("--sort-by: `memmory` is no column: NODE, STATE,"), "{error}");
+        assert_eq!(error, "--sort-by: `memmory` is no column; did you mean `MEMORY`?");
+        let error = sorted("gpu", None).unwrap_err();
+        assert!(error.starts_with("--sort-by: `gpu` is no column: NODE, STATE,"), "{error}");
         assert!(sorted(".a[", None).unwrap_err().contains("`[` is not closed"));
     }
 }
