@@ -1,23 +1,14 @@
-//! `monoceros completions` and `monoceros man`: shell completions and manual pages, generated from
-//! the command line's own definition so that they are never out of date.
+//! `monoceros man`: manual pages, generated from the command line's own definition so that they are
+//! never out of date.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::{command, documented, output};
-
-/// Arguments of `monoceros completions`.
-#[derive(Clone, Debug, Args)]
-pub(super) struct CompletionArgs {
-    /// The shell
-    #[arg(value_name = "SHELL")]
-    shell: Shell,
-}
+use super::{documented, output};
 
 /// Arguments of `monoceros man`.
 #[derive(Clone, Debug, Args)]
@@ -25,15 +16,6 @@ pub(super) struct ManArgs {
     /// Write the pages of all commands to this folder, which is there
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,
-}
-
-/// Prints the completion script of a shell.
-pub(super) fn complete(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
-    let (mut command, mut script) = (command(), Vec::new());
-    let name = command.get_name().to_owned();
-    clap_complete::generate(args.shell, &mut command, name, &mut script);
-    output::write(&String::from_utf8(script)?)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the main manual page, or writes one page per command.

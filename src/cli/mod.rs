@@ -31,6 +31,7 @@ use crate::{serve, settings};
 
 mod amounts;
 mod cluster;
+mod complete;
 mod config;
 mod connect;
 mod describe;
@@ -53,6 +54,7 @@ mod top;
 mod validate;
 mod version;
 
+use self::complete::CompletionArgs;
 use self::connect::ConnectArgs;
 use self::describe::DescribeArgs;
 use self::dump::DumpArgs;
@@ -61,7 +63,7 @@ use self::explain::ExplainArgs;
 use self::get::GetArgs;
 #[cfg(feature = "kubernetes")]
 use self::kubernetes::KubernetesArgs;
-use self::manual::{CompletionArgs, ManArgs};
+use self::manual::ManArgs;
 use self::output::{ReaderGone, WrongLine};
 use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
 use self::top::TopArgs;
@@ -212,6 +214,9 @@ fn finished(mut command: clap::Command) -> clap::Command {
 /// Runs the command line of this process, and returns its exit code. Errors are printed to standard
 /// error.
 pub fn run() -> ExitCode {
+    if let Some(completed) = complete::answer() {
+        return completed;
+    }
     let matches = command().try_get_matches();
     let matches = matches.unwrap_or_else(|error| get::name_kinds(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -223,7 +228,7 @@ pub fn run() -> ExitCode {
         #[cfg(feature = "simulator")]
         Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
-        Command::Completions(args) => manual::complete(&args),
+        Command::Completions(args) => complete::script(&args),
         Command::Man(args) => manual::pages(&args),
         command => ask(command, &cli.connect),
     };

@@ -1,0 +1,281 @@
+//! Completions: the scripts for shells, and the candidates that they ask this program for.
+//!
+//! A script calls the program with a variable set and the words of the line, and the program prints
+//! the candidates: commands, flags and values as the command line defines them, and names of
+//! queues, applications, nodes, partitions and resource managers as the scheduler knows them.
+//!
+//! # Invariants
+//! * A completion takes [`PATIENCE`] at most, and offers at most [`MOST`] names.
+//! * Without an answer of a scheduler there are no names, and nothing is printed.
+//! * Names come from outside, and the shell inserts them into a command: only names without a
+//!   character that a shell interprets are offered.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, CommandFactory as _, FromArgMatches as _};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::Shells;
+use clap_complete::{CompleteEnv, Shell};
+use monoceros_proto::v1;
+use tokio::time::timeout;
+
+use super::cluster::Cluster;
+use super::connect::ConnectArgs;
+use super::{Cli, finished, output};
+
+/// The variable by which a script asks for candidates.
+const VARIABLE: &str = "_MONOCEROS_COMPLETE";
+
+/// Time limit of the names, so that a scheduler far away does not block the shell.
+const PATIENCE: Duration = Duration::from_millis(1_000);
+
+/// Most names that are offered.
+const MOST: usize = 200;
+
+/// Entries in a page.
+const PAGE: u32 = 10_000;
+
+/// Arguments of `monoceros completions`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct CompletionArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Prints the completion script of a shell.
+pub(super) fn script(args: &CompletionArgs) -> anyhow::Result<ExitCode> {
+    let shells = Shells::builtins();
+    let shell = args.shell.to_string();
+    let shell = shells.completer(&shell).with_context(|| format!("no script for {shell}"))?;
+    let (name, mut script) = ("monoceros", Vec::new());
+    shell.write_registration(VARIABLE, name, name, name, &mut script)?;
+    output::write(&String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Answers a script that asks for candidates. `None` if this process is no completion.
+pub(super) fn answer() -> Option<ExitCode> {
+    let folder = std::env::current_dir().ok();
+    let asked = CompleteEnv::with_factory(command).var(VARIABLE);
+    match asked.try_complete(std::env::args_os(), folder.as_deref()) {
+        Ok(false) => None,
+        Ok(true) => Some(ExitCode::SUCCESS),
+        // The shell has nothing to show; a message would stand in the line that is typed.
+        Err(_) => Some(ExitCode::FAILURE),
+    }
+}
+
+/// The names that complete an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Queues,
+    Applications,
+    Nodes,
+    Managers,
+    Partitions,
+    Users,
+    Groups,
+    /// Names of the kind that stands before them on the line.
+    OfKind,
+}
+
+/// Arguments that names complete, by command.
+const NAMED: [(&str, &str, Names); 12] = [
+    ("get", "names", Names::OfKind),
+    ("get", "queue", Names::Queues),
+    ("get", "user", Names::Users),
+    ("get", "app", Names::Applications),
+    ("get", "node", Names::Nodes),
+    ("describe", "names", Names::OfKind),
+    ("explain", "application", Names::Applications),
+    ("explain", "queue", Names::Queues),
+    ("events", "objects", Names::Applications),
+    ("drain", "nodes", Names::Nodes),
+    ("cordon", "nodes", Names::Nodes),
+    ("uncordon", "nodes", Names::Nodes),
+];
+
+/// Returns the command line with the arguments that names complete.
+fn command() -> clap::Command {
+    let completer = |names| ArgValueCompleter::new(move |typed: &OsStr| candidates(names, typed));
+    let mut command = Cli::command()
+        .mut_arg("rm", |arg| arg.add(completer(Names::Managers)))
+        .mut_arg("partition", |arg| arg.add(completer(Names::Partitions)));
+    for (name, argument, names) in NAMED {
+        command = command
+            .mut_subcommand(name, |it| it.mut_arg(argument, |arg| arg.add(completer(names))));
+    }
+    let mut command = finished(command);
+    for (name, ..) in NAMED {
+        // A flag is offered for a word that begins with a dash, and not among names.
+        let hidden = |arg: clap::Arg| if arg.is_positional() { arg } else { arg.hide(true) };
+        command = command.mut_subcommand(name, |it| it.mut_args(hidden));
+    }
+    command
+}
+
+/// Returns the names that begin with the typed text. Empty if the scheduler does not answer.
+fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    let Some((connect, names)) = line(words, names) else { return Vec::new() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let mut found = Found { typed, names: BTreeSet::new() };
+    if let Ok(runtime) = runtime {
+        // Names that were read before an error or the end of the time are offered.
+        let _ =
+            runtime.block_on(async { timeout(PATIENCE, read(&connect, names, &mut found)).await });
+    }
+    found.names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Returns which scheduler the line selects, and the kind of names. `None` if there are no names.
+fn line(words: impl Iterator<Item = OsString>, names: Names) -> Option<(ConnectArgs, Names)> {
+    let matches = finished(Cli::command()).ignore_errors(true).try_get_matches_from(words).ok()?;
+    let connect = ConnectArgs::from_arg_matches(&matches).ok()?;
+    if names != Names::OfKind {
+        return Some((connect, names));
+    }
+    let (_, of_command) = matches.subcommand()?;
+    let kind = of_command.try_get_raw("kind").ok()??.next()?.to_str()?;
+    Some((connect, of_kind(kind)?))
+}
+
+/// Returns the names of a kind, as it is spelled on the line.
+fn of_kind(kind: &str) -> Option<Names> {
+    Some(match kind {
+        "queues" | "queue" | "q" => Names::Queues,
+        "apps" | "app" | "applications" | "application" => Names::Applications,
+        "nodes" | "node" | "no" => Names::Nodes,
+        "rms" | "rm" | "sessions" | "session" => Names::Managers,
+        "partitions" | "partition" => Names::Partitions,
+        "users" | "user" => Names::Users,
+        "groups" | "group" => Names::Groups,
+        _ => return None,
+    })
+}
+
+/// The names found so far.
+struct Found<'t> {
+    /// What they begin with.
+    typed: &'t str,
+    names: BTreeSet<String>,
+}
+
+impl Found<'_> {
+    /// Adds the names that begin with the typed text and are harmless in a shell.
+    fn add(&mut self, names: impl IntoIterator<Item = String>) {
+        let is_plain = |c: char| c.is_alphanumeric() || "-_.,:/@+=%".contains(c);
+        let is_wanted = |name: &String| name.starts_with(self.typed) && name.chars().all(is_plain);
+        let room = MOST - self.names.len();
+        self.names.extend(names.into_iter().filter(is_wanted).take(room));
+    }
+
+    fn is_full(&self) -> bool {
+        self.names.len() == MOST
+    }
+}
+
+async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow::Result<()> {
+    let mut cluster = Cluster::connect(args).await?;
+    match names {
+        Names::Queues => found.add(cluster.queues("").await?.into_iter().map(|it| it.path)),
+        Names::Applications => applications(&mut cluster, found).await?,
+        Names::Nodes => nodes(&mut cluster, found).await?,
+        Names::Managers => {
+            let request = v1::ListSessionsRequest {};
+            let sessions = cluster.admin.list_sessions(request).await?.into_inner().sessions;
+            found.add(sessions.into_iter().map(|it| it.rm_id));
+        }
+        Names::Partitions => {
+            found.add(cluster.partitions().await?.into_iter().map(|it| it.name));
+        }
+        Names::Users => {
+            found.add(cluster.users("", usize::MAX).await?.into_iter().map(|it| it.user));
+        }
+        Names::Groups => {
+            found.add(cluster.groups("", usize::MAX).await?.into_iter().map(|it| it.group));
+        }
+        Names::OfKind => {}
+    }
+    Ok(())
+}
+
+async fn applications(cluster: &mut Cluster, found: &mut Found<'_>) -> anyhow::Result<()> {
+    let mut page_token = String::new();
+    loop {
+        let request = v1::ListApplicationsRequest {
+            rm_id: cluster.rm.clone(),
+            partition_name: cluster.partition.clone(),
+            page_size: PAGE,
+            page_token,
+            ..Default::default()
+        };
+        let page = cluster.admin.list_applications(request).await?.into_inner();
+        found.add(page.applications.into_iter().map(|it| it.application_id));
+        page_token = page.next_page_token;
+        if page_token.is_empty() || found.is_full() {
+            return Ok(());
+        }
+    }
+}
+
+async fn nodes(cluster: &mut Cluster, found: &mut Found<'_>) -> anyhow::Result<()> {
+    let mut page_token = String::new();
+    loop {
+        let request = v1::ListNodesRequest {
+            rm_id: cluster.rm.clone(),
+            partition_name: cluster.partition.clone(),
+            page_size: PAGE,
+            page_token,
+            ..Default::default()
+        };
+        let page = cluster.admin.list_nodes(request).await?.into_inner();
+        found.add(page.nodes.into_iter().map(|it| it.node_id));
+        page_token = page.next_page_token;
+        if page_token.is_empty() || found.is_full() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_completed_argument_exists() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_line_selects_scheduler_and_kind() {
+        let of = |text: &str, names| line(text.split(' ').map(OsString::from), names);
+        for (text, expected) in [
+            ("monoceros --grpc h:1 get nodes n", Names::Nodes),
+            ("monoceros get --grpc h:1 q root.", Names::Queues),
+            ("monoceros describe app --grpc h:1 a", Names::Applications),
+        ] {
+            let (connect, names) = of(text, Names::OfKind).unwrap();
+            assert_eq!((connect.grpc.as_deref(), names), (Some("h:1"), expected), "{text}");
+        }
+        assert!(of("monoceros get decisions 1", Names::OfKind).is_none());
+        let (_, names) = of("monoceros drain", Names::Nodes).unwrap();
+        assert_eq!(names, Names::Nodes);
+    }
+
+    #[test]
+    fn only_harmless_names_are_offered_and_not_too_many() {
+        let mut found = Found { typed: "a", names: BTreeSet::new() };
+        let names = ["a-1", "a$(reboot)", "a b", "a`", "a;b", "a\n", "b", "a/b.c:d"];
+        found.add(names.map(str::to_owned));
+        assert_eq!(found.names, BTreeSet::from(["a-1", "a/b.c:d"].map(str::to_owned)));
+        found.add((0..1_000).map(|n| format!("a{n}")));
+        assert!(found.names.len() == MOST && found.is_full());
+    }
+}
