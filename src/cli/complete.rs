@@ -153,7 +153,7 @@ fn of_kind(kind: &str) -> Option<Names> {
         "apps" | "app" | "applications" | "application" => Names::Applications,
         "nodes" | "node" | "no" => Names::Nodes,
         "rms" | "rm" | "sessions" | "session" => Names::Managers,
-        "partitions" | "partition" => Names::Partitions,
+        "partitions" | "partition" | "part" => Names::Partitions,
         "users" | "user" => Names::Users,
         "groups" | "group" => Names::Groups,
         _ => return None,
@@ -196,10 +196,10 @@ async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow
             found.add(cluster.partitions().await?.into_iter().map(|it| it.name));
         }
         Names::Users => {
-            found.add(cluster.users("", usize::MAX).await?.into_iter().map(|it| it.user));
+            found.add(cluster.users("", usize::MAX).await?.into_iter().map(|it| it.name));
         }
         Names::Groups => {
-            found.add(cluster.groups("", usize::MAX).await?.into_iter().map(|it| it.group));
+            found.add(cluster.groups("", usize::MAX).await?.into_iter().map(|it| it.name));
         }
         Names::OfKind => {}
     }
