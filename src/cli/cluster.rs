@@ -186,10 +186,12 @@ impl Cluster {
         Ok(self.admin.list_partitions(request).await?.into_inner().partitions)
     }
 
-    /// Lists at most `most` users by name, with their usage of the queue, or of all if it is empty.
+    /// Lists at most `most` users by name, the given ones or all, with their usage of the queue, or of
+    /// all queues if it is empty.
     pub(super) async fn users(
         &mut self,
         queue: &str,
+        names: &[String],
         most: usize,
     ) -> anyhow::Result<Vec<v1::UserInfo>> {
         let mut users = Vec::new();
@@ -201,6 +203,7 @@ impl Cluster {
                 queue: queue.to_owned(),
                 page_size: 0,
                 page_token,
+                names: names.to_vec(),
             };
             let page = self.admin.list_users(request).await?.into_inner();
             users.extend(page.users);
@@ -216,6 +219,7 @@ impl Cluster {
     pub(super) async fn groups(
         &mut self,
         queue: &str,
+        names: &[String],
         most: usize,
     ) -> anyhow::Result<Vec<v1::GroupInfo>> {
         let mut groups = Vec::new();
@@ -227,6 +231,7 @@ impl Cluster {
                 queue: queue.to_owned(),
                 page_size: 0,
                 page_token,
+                names: names.to_vec(),
             };
             let page = self.admin.list_groups(request).await?.into_inner();
             groups.extend(page.groups);

@@ -103,6 +103,7 @@ async fn application(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<S
     sheet.line("Groups", found.groups.join(", "));
     sheet.line("State", &found.state);
     sheet.line("Reason", &found.rejected);
+    sheet.line("Removal", &found.removed);
     sheet.line("Cure", &found.cure);
     sheet.time("Submitted", found.submitted_at_nano);
     sheet.time("Started", found.started_at_nano);

@@ -33,6 +33,7 @@ const MOST_KINDS: usize = 100_000;
 
 /// Arguments of `monoceros explain`.
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = "monoceros explain [OPTIONS] <APP | --queue PATH | --all>")]
 pub(super) struct ExplainArgs {
     /// The id of the application
     #[arg(value_name = "APP", required_unless_present_any = ["queue", "all"])]

@@ -108,7 +108,7 @@ async fn read(cluster: &mut Cluster, kind: Compared) -> anyhow::Result<Vec<User>
         }
         Compared::Users => {
             let most = capacity(cluster).await?;
-            let users = cluster.users("", usize::MAX).await?.into_iter();
+            let users = cluster.users("", &[], usize::MAX).await?.into_iter();
             let user = |it: monoceros_proto::v1::UserInfo| {
                 // The first queue is root.
                 let used = amounts(it.queues.first().and_then(|root| root.allocated.as_ref()));

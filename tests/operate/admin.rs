@@ -111,7 +111,7 @@ async fn a_subtree_is_requested_by_path_and_depth() {
 async fn missing_items_are_named() {
     let service = Service::start();
     let mut admin = admin(&service).await;
-    let nobody = admin.get_queues(v1::GetQueuesRequest::default()).await.unwrap_err();
+    let nobody = admin.list_nodes(v1::ListNodesRequest::default()).await.unwrap_err();
     assert_eq!(refused(&nobody), (Code::FailedPrecondition, "RM_NOT_REGISTERED".into()));
 
     let _one = Rm::register(&service, "one").await;

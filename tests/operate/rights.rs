@@ -11,6 +11,16 @@ use crate::harness::{QUEUES, Service, TempFile, reason_of, registration};
 /// A service with the resource managers `a` and `b`. The shim of each has a token of its name,
 /// `dash` may read everything, and `ops` administers.
 async fn service(more: &str) -> (Service, [TempFile; 2]) {
+    let (service, files) = unregistered(more);
+    let mut client = service.client().await;
+    for rm in ["a", "b"] {
+        client.register_resource_manager(as_whom(rm, registration(rm, QUEUES))).await.unwrap();
+    }
+    (service, files)
+}
+
+/// The same before any resource manager has registered.
+fn unregistered(more: &str) -> (Service, [TempFile; 2]) {
     let tokens = "a:t-a\nb:t-b\ndash:t-dash\nops:t-ops\n";
     let tokens = TempFile::new(&format!("rights-tokens-{}", more.len()), tokens);
     let settings = format!(
@@ -22,12 +32,7 @@ async fn service(more: &str) -> (Service, [TempFile; 2]) {
         tokens.path()
     );
     let settings = TempFile::new(&format!("rights-{}.toml", more.len()), &settings);
-    let service = Service::start_configured(settings.path());
-    let mut client = service.client().await;
-    for rm in ["a", "b"] {
-        client.register_resource_manager(as_whom(rm, registration(rm, QUEUES))).await.unwrap();
-    }
-    (service, [tokens, settings])
+    (Service::start_configured(settings.path()), [tokens, settings])
 }
 
 fn as_whom<T>(who: &str, message: T) -> Request<T> {
@@ -85,6 +90,33 @@ async fn a_managers_items_need_its_shim_or_a_reader() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn loaded_queues_need_a_reader_of_all() {
+    let (service, _files) = unregistered("# loaded");
+    let mut admin = AdminServiceClient::new(service.channel().await);
+    let queues = v1::GetQueuesRequest::default;
+    assert_eq!(refusal(admin.get_queues(as_whom("a", queues())).await), "ADMIN_DENIED");
+    let config = v1::GetConfigRequest::default;
+    assert_eq!(refusal(admin.get_config(as_whom("a", config())).await), "ADMIN_DENIED");
+    let found = admin.get_queues(as_whom("dash", queues())).await.unwrap().into_inner();
+    assert!(found.is_default && found.root.is_some());
+    let found = admin.get_config(as_whom("dash", config())).await.unwrap().into_inner();
+    assert!(found.is_default && !found.config.is_empty());
+}
+
+#[tokio::test]
+async fn partitions_are_those_of_managers_that_the_caller_may_read() {
+    let (service, _files) = service("# partitions").await;
+    let mut admin = AdminServiceClient::new(service.channel().await);
+    for (who, rm, n) in [("dash", "", 2), ("dash", "b", 1), ("ops", "", 2), ("a", "a", 1)] {
+        let request = v1::ListPartitionsRequest { rm_id: rm.to_owned() };
+        let found = admin.list_partitions(as_whom(who, request)).await.unwrap().into_inner();
+        assert_eq!(found.partitions.len(), n, "{who} {rm}");
+    }
+    let of_b = v1::ListPartitionsRequest { rm_id: "b".to_owned() };
+    assert_eq!(refusal(admin.list_partitions(as_whom("a", of_b)).await), "RM_DENIED");
 }
 
 #[tokio::test]

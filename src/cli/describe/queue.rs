@@ -53,16 +53,16 @@ pub(super) async fn sheet(cluster: &mut Cluster, path: &str) -> anyhow::Result<O
     sheet.table("Queues", ["QUEUE", "STATE", "ALLOCATED"], below);
     let configured = Configured::read(cluster, &found.path).await?;
     let access = configured.access.into_iter().map(|[of, submit, admin]| vec![of, submit, admin]);
-    sheet.table("Access, of those who have it here or above", ["QUEUE", "SUBMIT", "ADMIN"], access);
+    sheet.table("Access, here and above", ["QUEUE", "SUBMIT", "ADMIN"], access);
     let head = ["QUEUE", "USERS", "GROUPS", "MAX", "APPS", "LIMIT"];
-    sheet.table("Limits", head, configured.limits);
+    sheet.table("Limits, here and above", head, configured.limits);
     if cluster.has_no_managers() {
         return Ok(Some(sheet));
     }
-    let users = cluster.users(&found.path, MOST_ROWS + 1).await?;
+    let users = cluster.users(&found.path, &[], MOST_ROWS + 1).await?;
     let users = users.iter().map(|it| usage::row(&it.name, &it.queues));
     sheet.table("Users", ["USER", "APPS", "CORES", "MEMORY", "OTHERS"], users);
-    let groups = cluster.groups(&found.path, MOST_ROWS + 1).await?;
+    let groups = cluster.groups(&found.path, &[], MOST_ROWS + 1).await?;
     let groups = groups.iter().map(|it| usage::row(&it.name, &it.queues));
     sheet.table("Groups", ["GROUP", "APPS", "CORES", "MEMORY", "OTHERS"], groups);
     if found.leaf {

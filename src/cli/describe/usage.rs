@@ -15,8 +15,9 @@ pub(super) fn row(name: &str, queues: &[v1::QueueUsage]) -> Vec<String> {
 }
 
 pub(super) async fn user(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Sheet>> {
-    let mut users = cluster.users("", usize::MAX).await?.into_iter();
-    let Some(found) = users.find(|it| it.name == name) else { return Ok(None) };
+    let Some(found) = cluster.users("", &[name.to_owned()], 1).await?.pop() else {
+        return Ok(None);
+    };
     let mut sheet = Sheet::default();
     sheet.line("User", &found.name);
     queues(&mut sheet, &found.queues);
@@ -27,8 +28,8 @@ pub(super) async fn user(cluster: &mut Cluster, name: &str) -> anyhow::Result<Op
 }
 
 pub(super) async fn group(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Sheet>> {
-    let mut groups = cluster.groups("", usize::MAX).await?.into_iter();
-    let Some(found) = groups.find(|it| it.name == name) else { return Ok(None) };
+    let found = cluster.groups("", &[name.to_owned()], 1).await?.pop();
+    let Some(found) = found else { return Ok(None) };
     let mut sheet = Sheet::default();
     sheet.line("Group", &found.name);
     queues(&mut sheet, &found.queues);
@@ -59,7 +60,8 @@ pub(super) async fn partition(cluster: &mut Cluster, name: &str) -> anyhow::Resu
     sheet.line("RM", &found.rm_id);
     sheet.line("State", &found.state);
     sheet.time("Since", found.since_nano);
-    sheet.line("Nodes", format!("{}, in the order {}", found.nodes, found.node_sorting_policy));
+    sheet.line("Nodes", found.nodes.to_string());
+    sheet.line("Node order", &found.node_sorting_policy);
     sheet.line("Allocations", found.allocations.to_string());
     sheet.line("Preemption", if found.preemption_enabled { "yes" } else { "no" });
     sheet.by_type(["TYPE", "CAPACITY", "ALLOCATED"], [&found.capacity, &found.allocated]);

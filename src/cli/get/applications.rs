@@ -58,7 +58,8 @@ impl Item for v1::ApplicationInfo {
     }
 
     fn why(&self) -> &str {
-        if self.rejected.is_empty() { &self.why } else { &self.rejected }
+        let reasons = [&self.rejected, &self.removed, &self.why];
+        reasons.into_iter().find(|reason| !reason.is_empty()).map_or("", String::as_str)
     }
 
     fn tag(&self, key: &str) -> Option<&str> {

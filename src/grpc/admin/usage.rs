@@ -1,5 +1,6 @@
 //! The calls `ListUsers` and `ListGroups`: usage and limits of users and groups, in pages.
 
+use std::collections::BTreeSet;
 use std::mem::take;
 
 use monoceros_actors::SchedulerHandle;
@@ -14,6 +15,9 @@ use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
 use crate::reads::Kind;
 
+/// Most names of one call: each is a read of its own.
+const NAMES_MAX: usize = 1_000;
+
 /// Answers `ListUsers`.
 pub(super) async fn users(
     handle: &SchedulerHandle,
@@ -24,14 +28,23 @@ pub(super) async fn users(
     let (rm_id, partition) = (take(&mut request.rm_id), take(&mut request.partition_name));
     let wanted = request.clone();
     let page = page::asked(request.page_size, request.page_token)?;
-    let queue = request.queue.to_lowercase();
+    let (names, queue) = (named(request.names)?, request.queue.to_lowercase());
     let target = Target::find(handle, caller, Right::Read, &rm_id, &partition).await?;
     let (handle, of) = (handle.clone(), target.partition.clone());
     let read = move || async move {
-        let read = handle.list_users(&target.partition, page).await;
-        let read = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
-        let users = read.rows.into_iter().filter_map(|row| user(row, &queue)).collect();
-        Ok(v1::ListUsersResponse { users, next_page_token: read.next.unwrap_or_default() })
+        let unread = |error| CallRefusal::unread(error, &target.rm_id);
+        let (rows, next) = if names.is_empty() {
+            let read = handle.list_users(&target.partition, page).await.map_err(unread)?;
+            (read.rows, read.next)
+        } else {
+            let mut rows = Vec::new();
+            for name in names {
+                rows.extend(handle.user(&target.partition, &name).await.map_err(unread)?);
+            }
+            (rows, None)
+        };
+        let users = rows.into_iter().filter_map(|row| user(row, &queue)).collect();
+        Ok(v1::ListUsersResponse { users, next_page_token: next.unwrap_or_default() })
     };
     shared::read(reads, Kind::Users, &of, &wanted, read).await
 }
@@ -46,16 +59,34 @@ pub(super) async fn groups(
     let (rm_id, partition) = (take(&mut request.rm_id), take(&mut request.partition_name));
     let wanted = request.clone();
     let page = page::asked(request.page_size, request.page_token)?;
-    let queue = request.queue.to_lowercase();
+    let (names, queue) = (named(request.names)?, request.queue.to_lowercase());
     let target = Target::find(handle, caller, Right::Read, &rm_id, &partition).await?;
     let (handle, of) = (handle.clone(), target.partition.clone());
     let read = move || async move {
-        let read = handle.list_groups(&target.partition, page).await;
-        let read = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
-        let groups = read.rows.into_iter().filter_map(|row| group(row, &queue)).collect();
-        Ok(v1::ListGroupsResponse { groups, next_page_token: read.next.unwrap_or_default() })
+        let unread = |error| CallRefusal::unread(error, &target.rm_id);
+        let (rows, next) = if names.is_empty() {
+            let read = handle.list_groups(&target.partition, page).await.map_err(unread)?;
+            (read.rows, read.next)
+        } else {
+            let mut rows = Vec::new();
+            for name in names {
+                rows.extend(handle.group(&target.partition, &name).await.map_err(unread)?);
+            }
+            (rows, None)
+        };
+        let groups = rows.into_iter().filter_map(|row| group(row, &queue)).collect();
+        Ok(v1::ListGroupsResponse { groups, next_page_token: next.unwrap_or_default() })
     };
     shared::read(reads, Kind::Groups, &of, &wanted, read).await
+}
+
+/// Returns the names of a request, sorted and each once. Fails if there are too many.
+fn named(names: Vec<String>) -> Result<BTreeSet<String>, CallRefusal> {
+    if names.len() > NAMES_MAX {
+        let reason = format!("{} are more than {NAMES_MAX}", names.len());
+        return Err(CallRefusal::field("names", reason));
+    }
+    Ok(names.into_iter().collect())
 }
 
 /// Converts a user. `None` if it has nothing in the queue.

@@ -89,6 +89,7 @@ pub(super) fn application(
         cure: cure_of(&snapshot.rejected_message).to_owned(),
         rejected: snapshot.rejected_message,
         tags: snapshot.application_tags.into_iter().collect(),
+        removed: snapshot.removed_message,
     };
     if wanted.why {
         (message.why, message.cure) =

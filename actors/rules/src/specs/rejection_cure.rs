@@ -1,8 +1,9 @@
-//! Cures of rejected applications: what would have each one admitted, in one sentence.
+//! Cures of rejected applications: the change by which each would be admitted, in one sentence.
 
 use super::rejection::code_of;
 
-/// Returns what would have a rejected application admitted. `reason` is the text of its rejection.
+/// Returns the change by which a rejected application would be admitted. `reason` is the text of its
+/// rejection.
 /// Empty if the code of the reason is none of an application.
 pub fn cure_of(reason: &str) -> &'static str {
     match code_of(reason) {
@@ -33,14 +34,40 @@ pub fn cure_of(reason: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::queues::object_state::ObjectState;
+    use crate::specs::rejection::Rejection;
 
     #[test]
-    fn every_reason_of_an_application_has_a_cure() {
-        let reason =
-            "application `a`: queue `root.x` does not exist [R_PLACEMENT E_PLACEMENT_NONE]";
-        assert!(cure_of(reason).starts_with("name a leaf that exists"));
-        assert_eq!(cure_of("failed to find node `n` [R_NODE_UNKNOWN]"), "");
+    fn rejections_of_applications_have_a_cure() {
+        let (id, queue): (Arc<str>, Arc<str>) = (Arc::from("a"), Arc::from("root.q"));
+        let (ask, max) = (|| "{vcore: 2}".to_owned(), || "{vcore: 1}".to_owned());
+        for rejection in [
+            Rejection::ApplicationId("is empty".into()),
+            Rejection::ApplicationExists(id.clone()),
+            Rejection::PartitionOfApplication { id: id.clone(), partition: "p".to_owned() },
+            Rejection::Placement { id: id.clone(), why: "x".to_owned(), cause: "E_X".into() },
+            Rejection::NotLeaf { id: id.clone(), queue: "root".to_owned() },
+            Rejection::QueueCreate { id: id.clone(), why: "x".to_owned(), cause: "E_X".into() },
+            Rejection::GangSort { id: id.clone(), queue: queue.clone() },
+            Rejection::GangTooLarge {
+                id: id.clone(),
+                queue: queue.clone(),
+                ask: ask(),
+                max: max(),
+            },
+            Rejection::PartitionStopped {
+                what: "application".into(),
+                id: id.clone(),
+                partition: Arc::from("default"),
+                state: ObjectState::Stopped,
+            },
+        ] {
+            assert_ne!(cure_of(&rejection.to_string()), "", "{rejection}");
+        }
+        assert_eq!(cure_of(&Rejection::NodeUnknown(id).to_string()), "");
         assert_eq!(cure_of(""), "");
     }
 }

@@ -305,7 +305,7 @@ class ListApplicationsResponse(_message.Message):
     def __init__(self, applications: _Optional[_Iterable[_Union[ApplicationInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ApplicationInfo(_message.Message):
-    __slots__ = ("application_id", "queue", "user", "state", "submitted_at_nano", "allocated", "pending", "allocations", "requests", "groups", "placeholders", "started_at_nano", "priority", "state_log", "held", "waiting", "why", "rejected", "cure", "tags")
+    __slots__ = ("application_id", "queue", "user", "state", "submitted_at_nano", "allocated", "pending", "allocations", "requests", "groups", "placeholders", "started_at_nano", "priority", "state_log", "held", "waiting", "why", "rejected", "cure", "tags", "removed")
     class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -333,6 +333,7 @@ class ApplicationInfo(_message.Message):
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     CURE_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
     application_id: str
     queue: str
     user: str
@@ -353,7 +354,8 @@ class ApplicationInfo(_message.Message):
     rejected: str
     cure: str
     tags: _containers.ScalarMap[str, str]
-    def __init__(self, application_id: _Optional[str] = ..., queue: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[str] = ..., submitted_at_nano: _Optional[int] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., pending: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., allocations: _Optional[int] = ..., requests: _Optional[int] = ..., groups: _Optional[_Iterable[str]] = ..., placeholders: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., started_at_nano: _Optional[int] = ..., priority: _Optional[int] = ..., state_log: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., held: _Optional[_Iterable[_Union[AllocationInfo, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[RequestInfo, _Mapping]]] = ..., why: _Optional[str] = ..., rejected: _Optional[str] = ..., cure: _Optional[str] = ..., tags: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    removed: str
+    def __init__(self, application_id: _Optional[str] = ..., queue: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[str] = ..., submitted_at_nano: _Optional[int] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., pending: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., allocations: _Optional[int] = ..., requests: _Optional[int] = ..., groups: _Optional[_Iterable[str]] = ..., placeholders: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., started_at_nano: _Optional[int] = ..., priority: _Optional[int] = ..., state_log: _Optional[_Iterable[_Union[StateChange, _Mapping]]] = ..., held: _Optional[_Iterable[_Union[AllocationInfo, _Mapping]]] = ..., waiting: _Optional[_Iterable[_Union[RequestInfo, _Mapping]]] = ..., why: _Optional[str] = ..., rejected: _Optional[str] = ..., cure: _Optional[str] = ..., tags: _Optional[_Mapping[str, str]] = ..., removed: _Optional[str] = ...) -> None: ...
 
 class StateChange(_message.Message):
     __slots__ = ("state", "entered_at_nano")
@@ -780,18 +782,20 @@ class PartitionInfo(_message.Message):
     def __init__(self, rm_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., since_nano: _Optional[int] = ..., capacity: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., allocated: _Optional[_Union[_types_pb2.Resource, _Mapping]] = ..., nodes: _Optional[int] = ..., allocations: _Optional[int] = ..., applications: _Optional[_Mapping[str, int]] = ..., preemption_enabled: bool = ..., node_sorting_policy: _Optional[str] = ...) -> None: ...
 
 class ListUsersRequest(_message.Message):
-    __slots__ = ("rm_id", "partition_name", "queue", "page_size", "page_token")
+    __slots__ = ("rm_id", "partition_name", "queue", "page_size", "page_token", "names")
     RM_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     rm_id: str
     partition_name: str
     queue: str
     page_size: int
     page_token: str
-    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListUsersResponse(_message.Message):
     __slots__ = ("users", "next_page_token")
@@ -819,18 +823,20 @@ class UserInfo(_message.Message):
     def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Mapping[str, str]] = ..., queues: _Optional[_Iterable[_Union[QueueUsage, _Mapping]]] = ...) -> None: ...
 
 class ListGroupsRequest(_message.Message):
-    __slots__ = ("rm_id", "partition_name", "queue", "page_size", "page_token")
+    __slots__ = ("rm_id", "partition_name", "queue", "page_size", "page_token", "names")
     RM_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     rm_id: str
     partition_name: str
     queue: str
     page_size: int
     page_token: str
-    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rm_id: _Optional[str] = ..., partition_name: _Optional[str] = ..., queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListGroupsResponse(_message.Message):
     __slots__ = ("groups", "next_page_token")
