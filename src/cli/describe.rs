@@ -68,8 +68,8 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
             Kind::Nodes => "node",
             Kind::Queues | Kind::Events => "queue",
             Kind::Partitions => "partition",
-            Kind::Users => "user with applications or limits",
-            Kind::Groups => "group with applications or limits",
+            Kind::Users => "user with requests, usage or limits",
+            Kind::Groups => "group with requests, usage or limits",
             Kind::Rms => "resource manager",
         };
         writeln!(io::stderr(), "there is no {kind} called `{}`", clean(name))?;

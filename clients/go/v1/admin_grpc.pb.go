@@ -72,7 +72,7 @@ type AdminServiceClient interface {
 	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 	// Partitions, with their capacity and usage.
 	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
-	// Users with running applications or a limit, with their usage of each queue.
+	// Users that use something, have an application with requests, or have a limit, with each queue.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
 	// Groups, as ListUsers has users.
 	ListGroups(ctx context.Context, in *ListGroupsRequest, opts ...grpc.CallOption) (*ListGroupsResponse, error)
@@ -269,7 +269,7 @@ type AdminServiceServer interface {
 	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	// Partitions, with their capacity and usage.
 	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
-	// Users with running applications or a limit, with their usage of each queue.
+	// Users that use something, have an application with requests, or have a limit, with each queue.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
 	// Groups, as ListUsers has users.
 	ListGroups(context.Context, *ListGroupsRequest) (*ListGroupsResponse, error)

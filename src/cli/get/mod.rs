@@ -106,7 +106,7 @@ pub(super) enum Kind {
     /// Partitions, of all resource managers unless `--rm` names one
     #[value(aliases = ["partition", "part"])]
     Partitions,
-    /// Users with running applications or a limit, with what they use
+    /// Users that use something, have requests or have a limit
     #[value(alias = "user")]
     Users,
     /// Groups, in the same way

@@ -209,7 +209,7 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUsers(self, request, context):
-        """Users with running applications or a limit, with their usage of each queue.
+        """Users that use something, have an application with requests, or have a limit, with each queue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

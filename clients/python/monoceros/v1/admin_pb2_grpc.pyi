@@ -114,7 +114,7 @@ class AdminServiceStub:
         monoceros.v1.admin_pb2.ListUsersRequest,
         monoceros.v1.admin_pb2.ListUsersResponse,
     ]
-    """Users with running applications or a limit, with their usage of each queue."""
+    """Users that use something, have an application with requests, or have a limit, with each queue."""
 
     ListGroups: grpc.UnaryUnaryMultiCallable[
         monoceros.v1.admin_pb2.ListGroupsRequest,
@@ -215,7 +215,7 @@ class AdminServiceAsyncStub:
         monoceros.v1.admin_pb2.ListUsersRequest,
         monoceros.v1.admin_pb2.ListUsersResponse,
     ]
-    """Users with running applications or a limit, with their usage of each queue."""
+    """Users that use something, have an application with requests, or have a limit, with each queue."""
 
     ListGroups: grpc.aio.UnaryUnaryMultiCallable[
         monoceros.v1.admin_pb2.ListGroupsRequest,
@@ -348,7 +348,7 @@ class AdminServiceServicer(metaclass=abc.ABCMeta):
         request: monoceros.v1.admin_pb2.ListUsersRequest,
         context: _ServicerContext,
     ) -> typing.Union[monoceros.v1.admin_pb2.ListUsersResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ListUsersResponse]]:
-        """Users with running applications or a limit, with their usage of each queue."""
+        """Users that use something, have an application with requests, or have a limit, with each queue."""
 
     @abc.abstractmethod
     def ListGroups(
