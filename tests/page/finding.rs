@@ -44,7 +44,7 @@ async fn a_rejection_names_the_nearest_queue() {
         return;
     };
     tab.open(&format!("{address}/ui/applications?list=rejected")).await;
-    tab.until_text("main tbody", "Did you mean").await;
+    tab.until_text("main tbody", "did you mean").await;
     let title = "document.querySelector('td.text .cut a').title";
     tab.until(&format!("{title} === {}", Value::from(format!("{TEAM}.production-2027")))).await;
     assert_eq!(tab.wrong(), [""; 0]);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { commandOf, editOf, flow, linesOf, nearest, ownerOf, quantity } from "../src/format/cures";
+import { commandOf, editOf, flow, linesOf, ownerOf, quantity } from "../src/format/cures";
 
 const GI = 2 ** 30;
 
@@ -26,11 +26,6 @@ test("a larger limit of a user is one of its queue", () => {
 test("other changes have a command", () => {
   expect(commandOf({ kind: "nodeRoom", object: "n1" }, "etl")).toBe("monoceros describe node n1");
   expect(commandOf({ kind: "time" }, "etl")).toBe("monoceros explain etl");
-});
-
-test("the nearest name is one with few other letters", () => {
-  expect(nearest("root.prd.etl", ["root", "root.prod.etl", "root.prod"])).toBe("root.prod.etl");
-  expect(nearest("root.finance", ["root", "root.batch"])).toBeUndefined();
 });
 
 test("a change has the same place in a whole configuration", () => {

@@ -57,6 +57,9 @@ pub struct ApplicationSnapshot {
     /// Why it was rejected.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rejected_message: String,
+    /// What would have it admitted; empty unless it was rejected.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub rejected_cure: &'static str,
     /// Who removed it, and the work that it had then; empty unless it was removed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub removed_message: String,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use monoceros_actors::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, NodeSnapshot, QueueSnapshot,
 };
-use monoceros_actors::{Limits, Resources, cure_of};
+use monoceros_actors::{Limits, Resources};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 
@@ -86,7 +86,7 @@ pub(super) fn application(
         held: Vec::new(),
         waiting: Vec::new(),
         why: String::new(),
-        cure: cure_of(&snapshot.rejected_message).to_owned(),
+        cure: snapshot.rejected_cure.to_owned(),
         rejected: snapshot.rejected_message,
         tags: snapshot.application_tags.into_iter().collect(),
         removed: snapshot.removed_message,
@@ -250,8 +250,11 @@ mod tests {
 
     #[test]
     fn a_rejected_application_has_a_reason_and_a_cure() {
-        let rejected_message = "application `a`: queue `root.b` is none [R_NOT_LEAF]".to_owned();
-        let snapshot = ApplicationSnapshot { rejected_message, ..ApplicationSnapshot::default() };
+        let snapshot = ApplicationSnapshot {
+            rejected_message: "application `a`: queue `root.b` is none [R_NOT_LEAF]".to_owned(),
+            rejected_cure: "name one of the leaves below that queue",
+            ..ApplicationSnapshot::default()
+        };
         let shown = application(snapshot, Extras::default(), &Reasons::default());
         assert!(shown.rejected.ends_with("[R_NOT_LEAF]"));
         assert_eq!(shown.cure, "name one of the leaves below that queue");

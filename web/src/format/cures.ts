@@ -68,23 +68,3 @@ export function commandOf({ kind, object }: Change, application: string): string
   if (kind === "gangMembers") return `monoceros describe app ${application}`;
   return `monoceros explain ${application}`;
 }
-
-/** The name that differs least from another, if few letters differ. */
-export function nearest(name: string, known: string[]): string | undefined {
-  const most = Math.max(2, Math.floor(name.length / 4));
-  const found = known.map((one): [number, string] => [distance(name, one), one]).sort(([a], [b]) => a - b)[0];
-  return found && found[0] <= most ? found[1] : undefined;
-}
-
-/** Number of letters to add, remove or replace. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min((next[j - 1] ?? 0) + 1, (row[j] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}

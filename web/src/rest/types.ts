@@ -112,6 +112,8 @@ export interface Application {
   user?: string;
   groups?: string[];
   rejectedMessage?: string;
+  /** What would have it admitted. */
+  rejectedCure?: string;
   /** Who removed it, and the work that it had then. */
   removedMessage?: string;
   applicationTags?: Record<string, string>;

@@ -122,7 +122,7 @@ function Summary({ of: it }: { of: Application }) {
   const labels = Object.entries(it.applicationTags ?? {}).slice(0, MOST_LABELS);
   if (labels.length) facts.push(["Labels", labels.map(([name, value]) => <Fragment key={name}><Short name={`${name}=${value}`} /> </Fragment>)]);
   if (it.finishedTime) facts.push(["Ended", moment(it.finishedTime)]);
-  if (it.rejectedMessage) facts.push(["Rejected", <Rejection message={it.rejectedMessage} />]);
+  if (it.rejectedMessage) facts.push(["Rejected", <Rejection of={it} />]);
   if (it.backoffDeadline) facts.push(["Backs off until", <Says text={it.backoffDeadline} />]);
   for (const [name, by] of [["Has used so far", resourceUsage], ["Lost by preemption", preemptedResource], ["Used by placeholders", placeholderResource]] as const) {
     const used = summed(by);

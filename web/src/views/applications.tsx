@@ -101,7 +101,7 @@ const rejected: Column<Application>[] = [
   queue,
   user,
   { id: "finished", head: "Rejected", number: true, by: (row) => row.finishedTime ?? 0, cell: (row) => <Ago at={row.finishedTime} /> },
-  { id: "why", head: "Why", class: "text", by: (row) => row.rejectedMessage ?? "", cell: (row) => <Rejection message={row.rejectedMessage ?? ""} /> },
+  { id: "why", head: "Why", class: "text", by: (row) => row.rejectedMessage ?? "", cell: (row) => <Rejection of={row} /> },
 ];
 
 function lived(row: Application): number {

@@ -1,15 +1,14 @@
 // What would help, with texts to copy.
 import { useState } from "preact/hooks";
 import { type Edit, difference, edited } from "../format/config";
-import { TAKE, commandOf, editOf, linesOf, nearest, ownerOf } from "../format/cures";
+import { TAKE, commandOf, editOf, linesOf, ownerOf } from "../format/cures";
 import { Copy } from "../parts/copy";
 import { QueueLink } from "../parts/name";
 import { Says } from "../parts/says";
 import { ReadError, path, request } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
-import type { Change, Queue, Usage, User } from "../rest/types";
-import { all } from "./tree";
+import type { Application, Change, Queue, Usage, User } from "../rest/types";
 
 const CONFIGURED = ["quota", "userLimit", "runningApplications"];
 
@@ -114,17 +113,16 @@ function usageOf(usage: Usage, queue: string): Usage | undefined {
   return undefined;
 }
 
-const MISSING = /queue `([^`]+)` does not exist/;
+/** The nearest queue, which the service names where one does not exist. */
+const MEANT = /^(.*); did you mean `([^`]+)`\?(.*)$/s;
 
-/** A reason of rejection. If it names a queue that is not there, the nearest one is shown. */
-export function Rejection({ message }: { message: string }) {
-  const missing = MISSING.exec(message)?.[1];
-  const tree = usePolled<Queue>(missing ? base.value && `${base.value}/queues` : null, 30);
-  const known = missing && tree.data ? nearest(missing, all(tree.data).map((queue) => queue.queuename)) : undefined;
+/** A reason of rejection, with what would have the application admitted. */
+export function Rejection({ of: { rejectedMessage: message = "", rejectedCure: cure } }: { of: Application }) {
+  const [, before, meant, after] = MEANT.exec(message) ?? [];
   return (
     <>
-      <Says text={message} />
-      {known && <> Did you mean <QueueLink path={known} />?</>}
+      {meant ? <><Says text={before} />; did you mean <QueueLink path={meant} />?<Says text={after} /></> : <Says text={message} />}
+      {cure && <span class="quiet"> What would help: <Says text={cure} /></span>}
     </>
   );
 }
