@@ -91,6 +91,8 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
         #: The status and reason of the next registrations and deregistrations.
         self.refusals: List[Tuple[grpc.StatusCode, str]] = []
         self.registrations: List[Dict[str, Any]] = []
+        #: The metadata of each stream.
+        self.streams: List[Dict[str, Any]] = []
         #: Whether requests are numbered, as by every scheduler but the oldest ones.
         self.numbers = True
 
@@ -137,6 +139,7 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
     def serve(self, kind: Kind, requests: Iterator[AnyRequest], context: Any) -> Iterator[AnyReply]:
         known = dict(context.invocation_metadata())
         with self.condition:
+            self.streams.append(known)
             epoch = len(self.ends)
             if known["x-si-session"] != str(self.session):
                 abort(context, grpc.StatusCode.FAILED_PRECONDITION, "SESSION_STALE")

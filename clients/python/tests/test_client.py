@@ -105,6 +105,46 @@ class Breaks(Case):
         client.flush(PATIENCE)
         self.assertEqual(fake.effects, ["node n2", "node n2", "node later"])
 
+    def test_streams_continue_after_the_last_message(self) -> None:
+        fake, handler = Fake(), Listener()
+        client = self.running(self.serve(fake), handler).client
+        client.wait_registered(PATIENCE)
+        client.nodes(monoceros.node("n", {}))
+        handler.until_line("node n")
+        fake.end(CODE.UNAVAILABLE)
+        fake.until("six streams", lambda: len(fake.streams) == 6)
+        self.assertEqual(sorted(one["x-si-resume"] for one in fake.streams[3:]), ["0", "0", "1"])
+        self.assertEqual({one["x-si-client-seq"] for one in fake.streams[3:]}, {"1"})
+
+    def test_items_sent_before_the_call_of_state_are_not_sent_again(self) -> None:
+        entered, go = threading.Event(), threading.Event()
+
+        class Slow(Listener):
+            def nodes(self, message: si.NodeResponse) -> None:
+                entered.set()
+                go.wait(PATIENCE)
+                super().nodes(message)
+
+        fake, handler, sessions = Fake(), Slow(), Listener()
+        client = self.running(
+            self.serve(fake), handler, registered=lambda one: sessions.note(str(one.session))
+        ).client
+        self.addCleanup(go.set)
+        client.wait_registered(PATIENCE)
+        client.nodes(monoceros.node("slow", {}))
+        self.assertTrue(entered.wait(PATIENCE))
+        fake.lose()
+        outbox = client._outbox
+        with outbox._condition:
+            # The new session waits for the handler, and calls the state then.
+            self.assertTrue(outbox._condition.wait_for(lambda: outbox._is_open, PATIENCE))
+        client.nodes(monoceros.node("early", {}))
+        go.set()
+        sessions.until_line("12")
+        client.nodes(monoceros.node("later", {}))
+        handler.until_line("node later")
+        self.assertEqual(fake.effects, ["node later"])
+
     def test_requests_lost_by_the_scheduler_void_the_session(self) -> None:
         fake, handler = Fake(), Listener()
         client = self.running(self.serve(fake), handler).client

@@ -19,12 +19,14 @@ from monoceros.errors import (
     WaitError,
     judge,
 )
-from monoceros.items import AnyItem, Item
+from monoceros.inbox import Inbox
+from monoceros.items import AnyItem, Item, Kind
 from monoceros.outbox import BATCH_BYTES, Outbox, Request
+from monoceros.scope import Scope
 from monoceros.si.v1 import types_pb2 as si
 from monoceros.state import State, report
 
-from .fake import PATIENCE, ask
+from .fake import PATIENCE, Listener, ask
 
 LATER = float("inf")
 
@@ -158,6 +160,23 @@ class Numbers(unittest.TestCase):
             (2, "ApplicationRequest"),
             (3, "AllocationRequest"),
         ])
+
+
+class Received(unittest.TestCase):
+    def test_a_repeated_message_is_queued_once(self) -> None:
+        handler, scope = Listener(), Scope()
+        inbox = Inbox(handler)
+        for seq, name in ((1, "a"), (2, "b"), (1, "a"), (2, "b"), (3, "c")):
+            message = si.NodeResponse(seq=seq)
+            message.accepted.add(nodeID=name)
+            inbox.put(Kind.NODE, seq, message, scope)
+        passing = threading.Thread(target=inbox.run, args=(scope,), daemon=True)
+        passing.start()
+        handler.until_line("node c")
+        scope.end()
+        passing.join(PATIENCE)
+        self.assertEqual(handler.lines, ["node a", "node b", "node c"])
+        self.assertEqual((inbox.resume(Kind.NODE), inbox.resume(Kind.ALLOCATION)), (3, 0))
 
 
 class Report(unittest.TestCase):
