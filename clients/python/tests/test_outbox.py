@@ -166,6 +166,7 @@ class Received(unittest.TestCase):
     def test_a_repeated_message_is_queued_once(self) -> None:
         handler, scope = Listener(), Scope()
         inbox = Inbox(handler)
+        scope.on_end(inbox.wake)
         for seq, name in ((1, "a"), (2, "b"), (1, "a"), (2, "b"), (3, "c")):
             message = si.NodeResponse(seq=seq)
             message.accepted.add(nodeID=name)
