@@ -86,10 +86,10 @@ async fn a_timeline_has_the_states_waits_and_decisions() {
     assert_eq!(names("waitLog", "cause"), ["queueQuota"], "{application}");
     assert_eq!(waits.as_array().unwrap().last(), Some(&json!("queueQuota")));
     let marks = "[...document.querySelectorAll('.timeline .marks i')]";
-    let count: i64 =
+    let count: usize =
         tab.value(&format!("{marks}.reduce((sum, it) => sum + Number(it.dataset.count), 0)")).await;
     let decisions = scene.get(&format!("{P}/decisions?application=runs")).await;
-    assert_eq!(count, decisions.as_array().unwrap().len() as i64);
+    assert_eq!(count, decisions.as_array().unwrap().len());
     tab.value::<bool>("(document.querySelector('#timeline details').open = true)").await;
     tab.until_text("#timeline .spans", "queue at its maximum").await;
     assert_eq!(tab.wrong(), [""; 0]);

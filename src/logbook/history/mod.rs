@@ -56,7 +56,7 @@ struct Sample {
 }
 
 /// The step of a partition at the last sample of a kind.
-type Sampled = BTreeMap<(String, Kind), Steps>;
+type LastSteps = BTreeMap<(String, Kind), Steps>;
 
 impl History {
     /// Makes an empty history. Without any bytes, none is kept.
@@ -89,11 +89,11 @@ impl History {
         let mut ticks = interval_at(Instant::now() + kept.period, kept.period);
         // A process that was suspended does not catch up on missed samples.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut sampled = Sampled::new();
+        let mut last_steps = LastSteps::new();
         loop {
             ticks.tick().await;
             let seconds = u64::try_from(now_ns() / 1_000_000_000).unwrap_or(0);
-            let samples = samples(&kept, &handle, seconds, &mut sampled).await;
+            let samples = samples(&kept, &handle, seconds, &mut last_steps).await;
             let kept = Arc::clone(&kept);
             let _ = spawn_blocking(move || kept.add(&samples)).await;
         }
@@ -129,10 +129,10 @@ async fn samples(
     kept: &Kept,
     handle: &SchedulerHandle,
     seconds: u64,
-    sampled: &mut Sampled,
+    last_steps: &mut LastSteps,
 ) -> Vec<Sample> {
     let partitions = handle.partition_names();
-    sampled.retain(|(partition, _), _| partitions.contains(partition));
+    last_steps.retain(|(partition, _), _| partitions.contains(partition));
     let mut samples = Vec::new();
     for partition in partitions {
         // A partition that hangs or has ended has no sample.
@@ -142,13 +142,13 @@ async fn samples(
             if tick <= last {
                 continue;
             }
-            let known = sampled.get(&(partition.clone(), kind));
+            let known = last_steps.get(&(partition.clone(), kind));
             let rows = if known == Some(&steps) {
                 None
             } else {
                 let read = timeout(PATIENCE, rows(handle, kind, &partition)).await;
                 let Ok(Ok(rows)) = read else { continue };
-                sampled.insert((partition.clone(), kind), steps);
+                last_steps.insert((partition.clone(), kind), steps);
                 Some(rows)
             };
             samples.push(Sample { kind, partition: partition.clone(), tick, rows });
@@ -167,7 +167,9 @@ async fn rows(
     match kind {
         Kind::Queue => {
             let (tree, _) = handle.queue_tree(partition, None).await?;
-            tree.iter().for_each(|tree| add_queues(tree, &mut rows));
+            if let Some(root) = tree {
+                add_queues(&root, &mut rows);
+            }
         }
         Kind::User => {
             let users = handle.list_users(partition, Page::default()).await?;
@@ -193,7 +195,9 @@ fn add_queues(queue: &QueueSnapshot, rows: &mut Vec<Row>) {
     let maxima = queue.max_resource.sorted().into_iter();
     amounts.extend(maxima.map(|(name, amount)| (Meaning::Maximum, name, amount)));
     rows.push(Row { name: queue.queue_name.clone(), amounts });
-    queue.children.iter().for_each(|child| add_queues(child, rows));
+    for child in &queue.children {
+        add_queues(child, rows);
+    }
 }
 
 fn user(user: &UserSnapshot) -> Row {

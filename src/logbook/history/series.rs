@@ -192,11 +192,14 @@ fn unpacked(packed: u64) -> i64 {
 
 /// Writes a number, seven bits to the byte, the lowest first.
 fn write(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
+    loop {
+        let [lowest, ..] = number.to_le_bytes();
         number >>= 7;
+        if number == 0 {
+            return bytes.push(lowest);
+        }
+        bytes.push(lowest | 0x80);
     }
-    bytes.push(number as u8);
 }
 
 fn read(bytes: &mut &[u8]) -> u64 {
@@ -287,7 +290,7 @@ mod tests {
         #[test]
         fn every_sample_is_read_as_it_was_written(samples in samples()) {
             let series = series_of(&samples);
-            let read = at_each_tick(&series, samples.len() as u32);
+            let read = at_each_tick(&series, 200);
             let clamped = |n: i64| n.clamp(-AMOUNT_MAX, AMOUNT_MAX);
             for (sample, read) in samples.iter().zip(read) {
                 prop_assert_eq!(sample.map(|(a, b)| vec![a, clamped(b)]), read);
@@ -303,7 +306,7 @@ mod tests {
             let step = |tick: u32| if tick < coarse { 4 } else { 1 };
             series.rewrite(cut, step);
             let after = at_each_tick(&series, 200);
-            for tick in cut..samples.len() as u32 {
+            for tick in cut..200 {
                 if tick % step(tick) == 0 {
                     prop_assert_eq!(&before[tick as usize], &after[tick as usize], "{}", tick);
                 }

@@ -172,16 +172,16 @@ impl Ledger {
     /// Returns the shelf of a partition for a sample at `tick`. Where samples are missing before
     /// it, the time between is unknown.
     fn sampled(&mut self, partition: &str, tick: u32) -> &mut Shelf {
-        let shelf = self.shelves.entry(partition.into()).or_default();
-        if shelf.sampled + MISSED_MAX < tick {
-            for (name, series) in &mut shelf.series {
+        let of_partition = self.shelves.entry(partition.into()).or_default();
+        if of_partition.sampled + MISSED_MAX < tick {
+            for (name, series) in &mut of_partition.series {
                 self.bytes -= cost(name, series);
-                series.end(shelf.sampled + 1);
+                series.end(of_partition.sampled + 1);
                 self.bytes += cost(name, series);
             }
         }
-        shelf.sampled = tick;
-        shelf
+        of_partition.sampled = tick;
+        of_partition
     }
 }
 
@@ -218,7 +218,7 @@ impl Store {
         let ledger = &mut self.ledgers[kind as usize];
         let is_last_level = ledger.level == ledger.level_max();
         let mut bytes = 0_usize;
-        let shelf = ledger.sampled(partition, tick);
+        let of_partition = ledger.sampled(partition, tick);
         let mut amounts: Vec<(Key, i64)> = Vec::new();
         for row in rows {
             let keyed = row.amounts.iter().filter_map(|(meaning, name, amount)| {
@@ -228,7 +228,7 @@ impl Store {
             amounts.clear();
             amounts.extend(keyed);
             amounts.sort_unstable_by_key(|(key, _)| *key);
-            if let Some(series) = shelf.series.get_mut(&*row.name) {
+            if let Some(series) = of_partition.series.get_mut(&*row.name) {
                 let before = series.n_bytes();
                 series.add(tick, &amounts);
                 // Series only grow here.
@@ -243,9 +243,9 @@ impl Store {
                 continue;
             }
             bytes += cost;
-            shelf.series.insert(row.name.as_str().into(), series);
+            of_partition.series.insert(row.name.as_str().into(), series);
         }
-        for series in shelf.series.values_mut().filter(|series| series.seen() != tick) {
+        for series in of_partition.series.values_mut().filter(|series| series.seen() != tick) {
             let before = series.n_bytes();
             series.end(tick);
             bytes += series.n_bytes() - before;
@@ -256,8 +256,8 @@ impl Store {
 
     /// Adds a sample that is equal to the last one, whenever that was.
     pub(super) fn repeat(&mut self, kind: Kind, partition: &str, tick: u32) {
-        if let Some(shelf) = self.ledgers[kind as usize].shelves.get_mut(partition) {
-            shelf.sampled = tick;
+        if let Some(of_partition) = self.ledgers[kind as usize].shelves.get_mut(partition) {
+            of_partition.sampled = tick;
         }
         self.tidy(kind, tick);
     }
@@ -345,7 +345,8 @@ mod tests {
         assert!(levels.iter().all(|level| *level <= 3), "{levels:?}");
         for at in [0, 19] {
             let queue = read(&store, Kind::Queue, at);
-            assert_eq!(queue.times.len() as u32 * queue.point_seconds / 86_400, 1);
+            let points = u32::try_from(queue.times.len()).unwrap();
+            assert_eq!(points * queue.point_seconds / 86_400, 1);
             assert_eq!(queue.amounts.len(), 7);
         }
         assert_eq!(read(&store, Kind::Node, 199).times.len(), 60);
