@@ -131,6 +131,7 @@ impl Ended {
     }
 
     /// Enters the state Removed, after which the record is kept.
+    #[must_use]
     pub fn into_removed(mut self) -> Self {
         self.state = ApplicationState::Removed;
         self.log.push((self.finished_ns, self.state));

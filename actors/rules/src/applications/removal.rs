@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::applications::application::Application;
+use crate::asks::Ask;
 use crate::asks::failures::FailureLog;
 use crate::values::readable;
 use crate::values::resources::Resources;
@@ -28,7 +29,7 @@ impl Removal {
     pub fn of(application: &Application, now_ns: i64) -> Self {
         let asks = &application.asks;
         let pending = || asks.iter().filter(|ask| ask.outstanding > 0);
-        let oldest_ns = pending().map(|ask| ask.stated_creation_ns()).min();
+        let oldest_ns = pending().map(Ask::stated_creation_ns).min();
         let logs = pending().filter_map(|ask| asks.failures_of(&ask.key));
         let last = logs.flat_map(FailureLog::iter).max_by_key(|failure| failure.last_ns);
         Self {
