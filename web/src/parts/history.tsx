@@ -10,6 +10,7 @@ import { useQuery } from "../routes";
 import { type Line, Lines } from "./chart";
 import { Choice } from "./filters";
 import { Section, Trouble } from "./states";
+import { OtherTypes } from "./types";
 
 const POINTS = 240;
 
@@ -51,11 +52,7 @@ export function UsageHistory({ kind, name }: Props) {
           ))}
         </div>
       )}
-      {names.length > shown && (
-        <button type="button" class="types" aria-pressed={isAll} onClick={() => setAll(!isAll)}>
-          {isAll ? "Fewer resources" : `${names.length - shown} more ${names.length - shown === 1 ? "resource" : "resources"}`}
-        </button>
-      )}
+      <OtherTypes names={names.slice(shown)} isAll={isAll} onToggle={() => setAll(!isAll)} />
     </Section>
   );
 }

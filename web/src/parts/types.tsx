@@ -8,7 +8,7 @@ import { useQuery } from "../routes";
 /** Resource types to show, and a button for the others. */
 export interface Types {
   names: string[];
-  button: preact.JSX.Element | null;
+  button: preact.JSX.Element;
 }
 
 /** Types of the partition on display. `root` is its root queue, if the view has read it. */
@@ -20,10 +20,16 @@ export function useTypes(root?: Queue): Types {
   const { names, shown } = ranked(need);
   const others = names.slice(shown);
   const isAll = types === "all";
-  const button = others.length ? (
-    <button type="button" class="types" aria-pressed={isAll} title={others.map(title).join(", ")} onClick={() => change({ types: isAll ? undefined : "all" })}>
-      {isAll ? "Fewer resources" : `${others.length} more ${others.length === 1 ? "resource" : "resources"}`}
-    </button>
-  ) : null;
+  const button = <OtherTypes names={others} isAll={isAll} onToggle={() => change({ types: isAll ? undefined : "all" })} />;
   return { names: isAll ? names : names.slice(0, shown), button };
+}
+
+/** Button that shows or hides the types that are not always shown. Nothing if there are none. */
+export function OtherTypes({ names, isAll, onToggle }: { names: string[]; isAll: boolean; onToggle: () => void }) {
+  if (!names.length) return null;
+  return (
+    <button type="button" class="types" aria-pressed={isAll} title={names.map(title).join(", ")} onClick={onToggle}>
+      {isAll ? "Fewer resources" : `${names.length} more ${names.length === 1 ? "resource" : "resources"}`}
+    </button>
+  );
 }

@@ -7,7 +7,7 @@ import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { UsageHistory } from "../parts/history";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
-import { useTypes } from "../parts/types";
+import { OtherTypes, useTypes } from "../parts/types";
 import { path } from "../rest/client";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
@@ -83,11 +83,7 @@ function Amount({ of: queue }: { of: Queue }) {
           </div>
         ))}
       </div>
-      {all.length > shown && (
-        <button type="button" class="types" aria-pressed={isAll} onClick={() => setAll(!isAll)}>
-          {isAll ? "Fewer resources" : `${all.length - shown} more ${all.length - shown === 1 ? "resource" : "resources"}`}
-        </button>
-      )}
+      <OtherTypes names={all.slice(shown)} isAll={isAll} onToggle={() => setAll(!isAll)} />
       <Facts
         of={[
           ["Above it", queue.parent ? <a href={toQueue(queue.parent)}>{queue.parent}</a> : "nothing"],
