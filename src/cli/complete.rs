@@ -196,10 +196,10 @@ async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow
             found.add(cluster.partitions().await?.into_iter().map(|it| it.name));
         }
         Names::Users => {
-            found.add(cluster.users("", usize::MAX).await?.into_iter().map(|it| it.name));
+            found.add(cluster.users("", &[], MOST).await?.into_iter().map(|it| it.name));
         }
         Names::Groups => {
-            found.add(cluster.groups("", usize::MAX).await?.into_iter().map(|it| it.name));
+            found.add(cluster.groups("", &[], MOST).await?.into_iter().map(|it| it.name));
         }
         Names::OfKind => {}
     }

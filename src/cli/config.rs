@@ -88,13 +88,13 @@ pub(super) async fn run(
 
 /// Describes an accepted configuration and the lines of its changes.
 fn accepted(name: &str, changes: &[&str], is_check: bool) -> String {
-    let (outcome, same, changed) = if is_check {
+    let (outcome, same, heading) = if is_check {
         ("ok", "it means the same as what is in force", "it would change:")
     } else {
         ("in force", "it means the same as what was in force", "it changed:")
     };
     let mut text =
-        format!("{name}: {outcome}\n{}\n", if changes.is_empty() { same } else { changed });
+        format!("{name}: {outcome}\n{}\n", if changes.is_empty() { same } else { heading });
     for change in changes {
         let _ = writeln!(text, "  {}", clean(change));
     }

@@ -159,8 +159,8 @@ async fn removed<S: Reads>(
 ) -> Result<Option<ApplicationSnapshot>, Failure> {
     let filter = ApplicationFilter { ids: [application].into(), ..ApplicationFilter::default() };
     let page = Page { limit: Some(1), newest_first: true, ..Page::default() };
-    let list = ApplicationList::Ended(filter);
-    let last = source.applications(partition, list, page).await?.rows.pop();
+    let ended = ApplicationList::Ended(filter);
+    let last = source.applications(partition, ended, page).await?.rows.pop();
     Ok(last.filter(|last| last.application_state == ApplicationState::Removed.text()))
 }
 

@@ -48,12 +48,11 @@ fn nearest<T: QueueTree>(path: &str, tree: &T) -> Option<String> {
     let mut found = levels.next()?.to_owned();
     for name in levels {
         let exact = format!("{found}.{name}");
-        found = match tree.find(&exact) {
-            Some(_) => exact,
-            None => {
-                let close = closest(name, tree.names_below(&found).take(SIBLINGS_MAX))?;
-                format!("{found}.{close}")
-            }
+        found = if tree.find(&exact).is_some() {
+            exact
+        } else {
+            let close = closest(name, tree.names_below(&found).take(SIBLINGS_MAX))?;
+            format!("{found}.{close}")
         };
     }
     let leaf = tree.find(&found).is_some_and(|queue| tree.is_leaf(queue));
