@@ -97,9 +97,9 @@ async fn loaded_queues_need_a_reader_of_all() {
     let (service, _files) = unregistered("# loaded");
     let mut admin = AdminServiceClient::new(service.channel().await);
     let queues = v1::GetQueuesRequest::default;
-    assert_eq!(refusal(admin.get_queues(as_whom("a", queues())).await), "ADMIN_DENIED");
+    assert_eq!(refusal(admin.get_queues(as_whom("a", queues())).await), "READ_DENIED");
     let config = v1::GetConfigRequest::default;
-    assert_eq!(refusal(admin.get_config(as_whom("a", config())).await), "ADMIN_DENIED");
+    assert_eq!(refusal(admin.get_config(as_whom("a", config())).await), "READ_DENIED");
     let found = admin.get_queues(as_whom("dash", queues())).await.unwrap().into_inner();
     assert!(found.is_default && found.root.is_some());
     let found = admin.get_config(as_whom("dash", config())).await.unwrap().into_inner();
