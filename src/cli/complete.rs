@@ -130,6 +130,8 @@ fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
         // Names that were read before an error or the end of the time are offered.
         let _ =
             runtime.block_on(async { timeout(PATIENCE, read(&connect, names, &mut found)).await });
+        // A name server may keep a thread for longer.
+        runtime.shutdown_background();
     }
     found.names.into_iter().map(CompletionCandidate::new).collect()
 }
