@@ -103,7 +103,7 @@ async fn the_dialog_goes_to_anything() {
         ("9a4d-4c1e", "application", "/ui/application?id=spark"),
         (&pod, "pod", "/ui/application?id=spark"),
         ("lattice-sim", "queue", "/ui/queue?path=root.department"),
-        ("ann-marie", "user", "/ui/applications?user=ann-marie"),
+        ("ann-marie", "user", "/ui/user?name=ann-marie"),
         (&node, "node", "/ui/node?id=ip-10-128-44-2"),
         ("#2", "decision", "/ui/decisions?after=3"),
     ];

@@ -43,7 +43,7 @@ async function find(text: string, signal: AbortSignal): Promise<Found[]> {
     ),
     tree.then((queues) => queues.filter((one) => has(one.queuename)).map((one) => ({ kind: "queue", name: one.queuename, href: toQueue(one.queuename) }))),
     list<User>(`${of}/usage/users?limit=${MOST_READ}`).then((rows) =>
-      rows.filter((row) => has(row.userName)).map((row) => ({ kind: "user", name: row.userName, href: to("applications", { user: row.userName }) })),
+      rows.filter((row) => has(row.userName)).map((row) => ({ kind: "user", name: row.userName, href: to("user", { name: row.userName }) })),
     ),
     list<Group>(`${of}/usage/groups?limit=${MOST_READ}`).then((rows) =>
       rows.filter((row) => has(row.groupName)).map((row) => ({ kind: "group", name: row.groupName, href: to("queues", { search: row.groupName }) })),
