@@ -3,10 +3,10 @@
 //! The system's database may be files or a remote service, and its calls block. They run on threads
 //! for blocking work, and a call that never returns keeps its thread.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use monoceros_actors::{Lookup, LookupError, UserGroupResolver};
-use nix::unistd::{Gid, Group, User, getgrouplist};
+use nix::unistd::{Gid, Group, User};
 use tokio::task::spawn_blocking;
 
 /// Looks users up in the system's database.
@@ -29,12 +29,24 @@ fn groups_of(user: &str) -> Result<Vec<String>, LookupError> {
     let name = CString::new(user).map_err(|_| unknown())?;
     let entry = User::from_name(user).map_err(failed)?.ok_or_else(unknown)?;
     let mut groups = vec![group_name(entry.gid)];
-    let all = getgrouplist(&name, entry.gid).map_err(|error| LookupError {
+    let all = all_groups(&name, entry.gid).map_err(|error| LookupError {
         why: format!("the system cannot list the user's groups: {error}"),
         groups: groups.clone(),
     })?;
     groups.extend(all.into_iter().filter(|gid| *gid != entry.gid).map(group_name));
     Ok(groups)
+}
+
+/// Returns the ids of all groups of a user.
+#[cfg(not(target_vendor = "apple"))]
+fn all_groups(user: &CStr, primary: Gid) -> nix::Result<Vec<Gid>> {
+    nix::unistd::getgrouplist(user, primary)
+}
+
+/// Fails, because the call has no safe binding on this system.
+#[cfg(target_vendor = "apple")]
+fn all_groups(_user: &CStr, _primary: Gid) -> nix::Result<Vec<Gid>> {
+    Err(nix::errno::Errno::ENOSYS)
 }
 
 fn group_name(gid: Gid) -> String {

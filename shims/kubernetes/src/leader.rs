@@ -40,9 +40,15 @@ const POLL: Duration = Duration::from_secs(1);
 /// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(4);
 
+/// The clock that goes on while the machine sleeps.
+#[cfg(not(target_vendor = "apple"))]
+const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+#[cfg(target_vendor = "apple")]
+const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+
 /// Returns the time since the machine was started, including the time it slept.
 pub fn boot_time() -> Duration {
-    match clock_gettime(ClockId::CLOCK_BOOTTIME) {
+    match clock_gettime(CLOCK) {
         Ok(time) => time.into(),
         // The call cannot fail where the clock exists. Zero would let a lease never expire.
         Err(_) => Duration::MAX,
