@@ -226,6 +226,14 @@ impl Member {
             || (self.counts_from.is_some() && !self.rules.keep(Rule::DecidesWithinLease))
     }
 
+    /// Time from which nothing may be decided any more unless another renewal counts. `None`: nothing
+    /// may be decided now.
+    pub fn decides_until(&self) -> Option<Nanos> {
+        let may_decide = matches!(self.status, Status::Serving | Status::Leaving);
+        let from = self.counts_from.filter(|_| may_decide)?;
+        Some(from.saturating_add(self.timing.decide()))
+    }
+
     /// The member and its incarnation.
     pub fn me(&self) -> &Owner {
         &self.me

@@ -284,9 +284,12 @@ fn releases_are_tested_on_an_api_server() {
     assert!(runs("check").contains(".ci/run"));
     let checks = text(".ci/run");
     let tests = checks.lines().find(|line| line.contains("cargo test")).unwrap();
-    for variable in
-        ["MONOCEROS_PYTHON=install", "MONOCEROS_TOOLS=install", "MONOCEROS_KUBERNETES=build"]
-    {
+    for variable in [
+        "MONOCEROS_PYTHON=install",
+        "MONOCEROS_TOOLS=install",
+        "MONOCEROS_ETCD=install",
+        "MONOCEROS_KUBERNETES=build",
+    ] {
         assert!(tests.contains(variable), "{variable}");
     }
 }

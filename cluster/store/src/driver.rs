@@ -1,0 +1,218 @@
+//! The task that runs a member: it feeds the state machine with time, events and replies of the
+//! arbiter, and has its effects carried out.
+//!
+//! # Order
+//! One task does all of it, so effects are carried out in their order, and a request to the arbiter
+//! is sent after the effects that stand before it. Requests are awaited side by side.
+//!
+//! # The clock
+//! The member may decide until the time that its [`Gate`] has. The gate closes by the clock, also
+//! while this task does not run. Sessions end when it runs again, before anything else.
+//!
+//! # When the arbiter does not answer
+//! The result is unknown, and the member may send the request again at once. A result that is known
+//! to be unknown early is held back for [`PAUSE`], so that a refused connection is not tried in a
+//! loop.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use monoceros_cluster::{
+    Details, Effect, Event, Incarnation, Member, Operation, Owner, Refusal, Reply, Request, Timing,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::arbiter::Arbiter;
+use crate::clock::{Clock, Gate};
+
+/// Least time between a request and its result, if that is unknown.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Events that wait for the task. More are refused or wait at the sender.
+const EVENTS: usize = 1024;
+/// Wake-ups in each interval of renewals.
+const WAKES: u32 = 5;
+
+/// The service around a member.
+pub trait Host: Send {
+    /// Carries out an effect, and returns when it is done. Never called with [`Effect::Ask`].
+    /// [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`].
+    fn carry_out(&mut self, effect: Effect);
+
+    /// Whether the front answers its watchdog.
+    fn front_answers(&mut self) -> bool;
+
+    /// What others are told of this member, for the next renewal.
+    fn details(&mut self) -> Details;
+
+    /// A new random number for the next incarnation.
+    fn incarnation(&mut self) -> Incarnation;
+}
+
+/// How the task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The member has left in order.
+    Left,
+    /// Another process has the member's id. The process has to exit.
+    IdInUse,
+}
+
+/// Runs one member. See the head of the module.
+#[derive(Debug)]
+pub struct Driver<H> {
+    member: Member,
+    arbiter: Arbiter,
+    host: H,
+    wake: Duration,
+    gate: Gate,
+    events: mpsc::Receiver<Event>,
+    problem: watch::Sender<Option<String>>,
+}
+
+/// Access to a running [`Driver`]. Clones are for the same member.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    events: mpsc::Sender<Event>,
+    gate: Gate,
+    problem: watch::Receiver<Option<String>>,
+}
+
+impl Handle {
+    /// Passes an event to the member, and waits while too many do. `false`: the task has ended.
+    pub async fn send(&self, event: Event) -> bool {
+        self.events.send(event).await.is_ok()
+    }
+
+    /// Passes an event to the member unless too many wait. A registration that is refused here has
+    /// to be answered by the caller.
+    pub fn try_send(&self, event: Event) -> Result<(), Refusal> {
+        self.events.try_send(event).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Refusal::Busy,
+            mpsc::error::TrySendError::Closed(_) => Refusal::Fenced,
+        })
+    }
+
+    /// Whether decisions may be handed over now. To be asked before each hand-over.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Why the last request to the arbiter had no result. `None` once one had.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.borrow().clone()
+    }
+}
+
+/// Requests to the arbiter that are under way.
+type Asked = FuturesUnordered<BoxFuture<'static, (Operation, Result<Reply, String>)>>;
+
+impl<H: Host> Driver<H> {
+    /// A member `me` that joins once [`Self::run`] runs.
+    pub fn new(
+        me: Owner,
+        timing: Timing,
+        arbiter: Arbiter,
+        clock: Clock,
+        mut host: H,
+    ) -> (Self, Handle) {
+        let (sender, events) = mpsc::channel(EVENTS);
+        let (problem, seen) = watch::channel(None);
+        let gate = Gate::new(clock);
+        let handle = Handle { events: sender, gate: gate.clone(), problem: seen };
+        let member = Member::new(me, host.details(), timing);
+        let wake = Duration::from_nanos(timing.renew()) / WAKES;
+        (Self { member, arbiter, host, wake, gate, events, problem }, handle)
+    }
+
+    /// Runs the member until it has left, or another process has its id. Returns the host, too.
+    pub async fn run(mut self) -> (Outcome, H) {
+        let mut asked = Asked::new();
+        let mut wakes = interval(self.wake);
+        wakes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let event = tokio::select! {
+                // Time comes first: a lease that is over ends sessions before anything is answered.
+                biased;
+                _ = wakes.tick() => {
+                    self.member.set_details(self.host.details());
+                    Event::Wake { front_answers: self.host.front_answers() }
+                }
+                Some((operation, result)) = asked.next() => {
+                    let (reply, problem) = match result {
+                        Ok(reply) => (reply, None),
+                        Err(problem) => (Reply::Unknown, Some(problem)),
+                    };
+                    self.note(problem);
+                    Event::Reply(operation, reply)
+                }
+                Some(event) = self.events.recv() => event,
+            };
+            if let Some(outcome) = self.step(event, &mut asked) {
+                self.gate.open_until(None);
+                return (outcome, self.host);
+            }
+        }
+    }
+
+    /// Handles one event and carries out its effects. Returns how the member ended, if it did.
+    fn step(&mut self, event: Event, asked: &mut Asked) -> Option<Outcome> {
+        let effects = self.member.handle(self.gate.now(), event);
+        // A gate that closes does so before a session ends, one that opens before it is told.
+        self.gate.open_until(self.member.decides_until());
+        let mut outcome = None;
+        for effect in effects {
+            match effect {
+                Effect::Ask(operation, request) => asked.push(self.ask(operation, request)),
+                Effect::BeginAgain => {
+                    let member = self.member.me().member.clone();
+                    let incarnation = self.host.incarnation();
+                    self.member = self.member.again(Owner { member, incarnation });
+                    // Replies to the last incarnation are of no use to this one.
+                    asked.clear();
+                    self.host.carry_out(Effect::BeginAgain);
+                }
+                ended @ (Effect::Left | Effect::Exit) => {
+                    let left = ended == Effect::Left;
+                    outcome = Some(if left { Outcome::Left } else { Outcome::IdInUse });
+                    self.host.carry_out(ended);
+                }
+                effect => self.host.carry_out(effect),
+            }
+        }
+        outcome
+    }
+
+    /// A request to the arbiter, with its result.
+    fn ask(
+        &self,
+        operation: Operation,
+        request: Request,
+    ) -> BoxFuture<'static, (Operation, Result<Reply, String>)> {
+        let arbiter = self.arbiter.clone();
+        let earliest = Instant::now() + PAUSE;
+        Box::pin(async move {
+            let result = arbiter.ask(request).await;
+            if result.is_err() {
+                sleep_until(earliest).await;
+            }
+            (operation, result.map_err(|failure| failure.to_string()))
+        })
+    }
+
+    /// Notes why the arbiter has no results, and logs when that changes.
+    fn note(&self, problem: Option<String>) {
+        self.problem.send_if_modified(|noted| {
+            match (&*noted, &problem) {
+                (None, Some(why)) => tracing::warn!(why, "the arbiter does not answer"),
+                (Some(_), None) => tracing::info!("the arbiter answers again"),
+                (None, None) | (Some(_), Some(_)) => {}
+            }
+            let is_new = *noted != problem;
+            *noted = problem;
+            is_new
+        });
+    }
+}

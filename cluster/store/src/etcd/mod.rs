@@ -1,0 +1,247 @@
+//! Records in etcd, from version 3.4 on.
+//!
+//! # Keys
+//! `/monoceros/{cluster}/{kind}/{id}`, the id percent-encoded but for letters, digits and `-._~`.
+//! The version of a record is the revision of its last write (`mod_revision`).
+//!
+//! # Why a client of our own
+//! The crates for etcd need a protobuf compiler that is installed apart. Three services of a few
+//! calls are generated from `proto/etcd.proto` instead.
+
+mod connection;
+#[allow(missing_docs, unreachable_pub, clippy::pedantic)] // Generated code.
+pub(crate) mod proto {
+    tonic::include_proto!("etcdserverpb");
+}
+#[cfg(feature = "testing")]
+mod testing;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use monoceros_cluster::{Revision, Version, Versioned};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
+use tonic::Code;
+
+pub use self::connection::{BadOptions, EtcdOptions, TlsFiles, User};
+
+use self::connection::{Connections, Denied, Server};
+use self::proto::compare::{CompareResult, CompareTarget, TargetUnion};
+use self::proto::request_op::Request;
+use self::proto::response_op::Response;
+use self::proto::{
+    Compare, KeyValue, PutRequest, RangeRequest, RangeResponse, RequestOp, ResponseHeader,
+    TxnRequest,
+};
+use crate::hints::Hints;
+use crate::store::{ClusterName, Failure, Kind, Listing, Reading, RecordKey, Store, Written};
+
+/// Bytes of an id that are written as `%` and two digits.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// Tries to read all records of a kind at one revision that is not compacted meanwhile.
+const LISTINGS: usize = 3;
+
+/// A store of records in etcd.
+#[derive(Debug)]
+pub struct Etcd {
+    connections: Arc<Connections>,
+    /// `/monoceros/{cluster}/`.
+    root: String,
+    /// Most records in one reply, where a test wants fewer than usual.
+    page: Option<u32>,
+}
+
+impl Etcd {
+    /// Checks the options, and reads the files that they name. The first request connects.
+    pub fn new(cluster: &ClusterName, options: EtcdOptions) -> Result<Self, BadOptions> {
+        let connections = Arc::new(Connections::new(options)?);
+        Ok(Self { connections, root: format!("/monoceros/{}/", cluster.as_str()), page: None })
+    }
+
+    fn prefix(&self, kind: Kind) -> String {
+        format!("{}{}/", self.root, kind.folder())
+    }
+
+    fn key(&self, key: &RecordKey) -> Bytes {
+        let id = utf8_percent_encode(key.id(), ENCODED);
+        format!("{}{id}", self.prefix(key.kind())).into()
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Denied> {
+        let call = |server: Server| {
+            let request = server.request(request.clone());
+            async move { server.kv().range(request).await }
+        };
+        self.connections.call(call).await
+    }
+
+    async fn read_key(&self, key: &RecordKey) -> Result<Reading, Failure> {
+        let request = RangeRequest { key: self.key(key), ..RangeRequest::default() };
+        let answer = self.range(request).await?;
+        let revision = revision(answer.header)?;
+        Ok(Reading { record: answer.kvs.into_iter().next().map(record), revision })
+    }
+
+    async fn read_kind(&self, kind: Kind) -> Result<Listing, Failure> {
+        let mut tries = 1;
+        loop {
+            match self.read_pages(kind).await? {
+                Ok(listing) => return Ok(listing),
+                // The revision of the first page was compacted before the last page was read.
+                Err(compacted) if tries == LISTINGS => return Err(compacted.into()),
+                Err(_) => tries += 1,
+            }
+        }
+    }
+
+    /// Reads all pages at the revision of the first. The inner error: it was compacted meanwhile.
+    async fn read_pages(&self, kind: Kind) -> Result<Result<Listing, Denied>, Failure> {
+        let prefix = self.prefix(kind);
+        let limit = self.page.unwrap_or(kind.page());
+        let mut request = RangeRequest {
+            key: prefix.clone().into(),
+            range_end: end_of(&prefix),
+            limit: i64::from(limit),
+            revision: 0,
+        };
+        let mut listing = Listing::default();
+        loop {
+            let answer = match self.range(request.clone()).await {
+                Err(denied) if denied.code == Code::OutOfRange => return Ok(Err(denied)),
+                answer => answer?,
+            };
+            if request.revision == 0 {
+                listing.revision = revision(answer.header)?;
+                request.revision = signed(listing.revision.0);
+            }
+            let Some(last) = answer.kvs.last() else { return Ok(Ok(listing)) };
+            // The key after the last one: that with a zero behind it.
+            request.key = [&last.key[..], &[0]].concat().into();
+            for found in answer.kvs {
+                let id = id_of(&prefix, &found.key)?;
+                listing.add(kind, id, record(found))?;
+            }
+            if !answer.more {
+                return Ok(Ok(listing));
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        key: &RecordKey,
+        expected: Option<Version>,
+        value: Bytes,
+    ) -> Result<Written, Failure> {
+        key.check(&value)?;
+        let at = self.key(key);
+        let compare = Compare {
+            result: CompareResult::Equal.into(),
+            target: CompareTarget::Mod.into(),
+            key: at.clone(),
+            target_union: Some(TargetUnion::ModRevision(signed(
+                expected.map_or(0, |version| version.0),
+            ))),
+        };
+        let put = Request::RequestPut(PutRequest { key: at.clone(), value });
+        let read = Request::RequestRange(RangeRequest { key: at, ..RangeRequest::default() });
+        let request = TxnRequest {
+            compare: vec![compare],
+            success: vec![RequestOp { request: Some(put) }],
+            failure: vec![RequestOp { request: Some(read) }],
+        };
+        let call = |server: Server| {
+            let request = server.request(request.clone());
+            async move { server.kv().txn(request).await }
+        };
+        let answer = self.connections.call(call).await?;
+        let revision = revision(answer.header)?;
+        if answer.succeeded {
+            return Ok(Written::Won(Version(revision.0), revision));
+        }
+        match answer.responses.into_iter().next().and_then(|answer| answer.response) {
+            Some(Response::ResponseRange(found)) => {
+                Ok(Written::Lost(found.kvs.into_iter().next().map(record), revision))
+            }
+            _ => Err(Failure::unreadable(key, "the lost write has no current record")),
+        }
+    }
+}
+
+impl Store for Etcd {
+    fn read<'a>(&'a self, key: &'a RecordKey) -> BoxFuture<'a, Result<Reading, Failure>> {
+        Box::pin(self.read_key(key))
+    }
+
+    fn read_all(&self, kind: Kind) -> BoxFuture<'_, Result<Listing, Failure>> {
+        Box::pin(self.connections.in_time(self.read_kind(kind)))
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        expected: Option<Version>,
+        value: Bytes,
+    ) -> BoxFuture<'a, Result<Written, Failure>> {
+        Box::pin(self.write(key, expected, value))
+    }
+
+    fn watch(&self, kind: Kind, from: Revision) -> Hints {
+        watch::begin(self.connections.clone(), &self.prefix(kind), from)
+    }
+}
+
+/// The first key after all that begin with `prefix`, which ends with `/`.
+fn end_of(prefix: &str) -> Bytes {
+    let mut end = prefix.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end.into()
+}
+
+fn id_of(prefix: &str, key: &[u8]) -> Result<Arc<str>, Failure> {
+    let id = key.strip_prefix(prefix.as_bytes()).map(percent_decode);
+    match id.map(|id| id.decode_utf8()) {
+        Some(Ok(id)) => Ok(id.into()),
+        _ => Err(Failure::unreadable(key.escape_ascii(), "its key is not percent-encoded text")),
+    }
+}
+
+fn record(found: KeyValue) -> Versioned<Bytes> {
+    Versioned { version: Version(unsigned(found.mod_revision)), value: found.value }
+}
+
+fn revision(header: Option<ResponseHeader>) -> Result<Revision, Failure> {
+    let header = header.ok_or_else(|| Failure::NoAnswer("a reply without a revision".into()))?;
+    Ok(Revision(unsigned(header.revision)))
+}
+
+/// Revisions count writes from 1: they fit both types.
+fn unsigned(revision: i64) -> u64 {
+    u64::try_from(revision).unwrap_or(0)
+}
+
+fn signed(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_percent_encoded_below_their_kind() {
+        let options = EtcdOptions::new(vec!["http://127.0.0.1:1".to_owned()]);
+        let etcd = Etcd::new(&ClusterName::new("c").unwrap(), options).unwrap();
+        let key = RecordKey::new(Kind::Claims, &"a/%ü~1".into()).unwrap();
+        let encoded = etcd.key(&key);
+        assert_eq!(encoded, "/monoceros/c/rms/a%2F%25%C3%BC~1");
+        assert_eq!(&*id_of("/monoceros/c/rms/", &encoded).unwrap(), "a/%ü~1");
+        assert_eq!(end_of("/monoceros/c/rms/"), "/monoceros/c/rms0");
+        let bad = id_of("/a/", b"/a/%FF").unwrap_err().to_string();
+        assert_eq!(bad, "record `/a/%FF` cannot be read: its key is not percent-encoded text");
+    }
+}

@@ -1,0 +1,326 @@
+//! Members that run by their clock on one store in memory, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_cluster::{
+    CallId, Details, Effect, EndReason, Epoch, Event, Forwarded, Holder, Incarnation, Key, Life,
+    MemberId, Owner, Record, Refusal, Registration, Reply, Request, RmId, Timing,
+};
+use monoceros_cluster_store::memory::{Fault, Memory, MemoryServer};
+use monoceros_cluster_store::{Arbiter, Clock, ClusterName, Driver, Handle, Host, Outcome};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+const LEASE: Duration = Duration::from_secs(5);
+/// Time of a member until it stops deciding: the lease but for a tenth and 0.2 s.
+const DECIDES: Duration = Duration::from_millis(4_300);
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A host that keeps all effects, and the sessions that they open and end.
+#[derive(Clone)]
+struct Recording {
+    seen: Arc<Mutex<Vec<Effect>>>,
+    incarnations: Arc<AtomicU64>,
+    front_answers: Arc<AtomicBool>,
+}
+
+impl Host for Recording {
+    fn carry_out(&mut self, effect: Effect) {
+        self.seen.lock().unwrap().push(effect);
+    }
+
+    fn front_answers(&mut self) -> bool {
+        self.front_answers.load(Ordering::SeqCst)
+    }
+
+    fn details(&mut self) -> Details {
+        Details { grpc: "127.0.0.1:1".to_owned(), load: 7, ..Details::default() }
+    }
+
+    fn incarnation(&mut self) -> Incarnation {
+        Incarnation(self.incarnations.fetch_add(1, Ordering::SeqCst).into())
+    }
+}
+
+/// A running member.
+struct Running {
+    host: Recording,
+    handle: Handle,
+    store: Memory,
+    task: JoinHandle<(Outcome, Recording)>,
+    calls: u64,
+}
+
+struct Cluster {
+    server: MemoryServer,
+    clock: Clock,
+    incarnations: Arc<AtomicU64>,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let begun = Instant::now();
+        let clock: Clock =
+            Arc::new(move || begun.elapsed().as_nanos().try_into().unwrap_or(u64::MAX));
+        let incarnations = Arc::new(AtomicU64::new(1));
+        Self { server: MemoryServer::default(), clock, incarnations }
+    }
+
+    fn store(&self) -> Memory {
+        let store = self.server.store(&ClusterName::new("c").unwrap(), TIMEOUT);
+        store.set_delay(Duration::from_millis(2));
+        store
+    }
+
+    /// Starts a member, without waiting for anything.
+    fn start(&self, id: &str) -> Running {
+        let store = self.store();
+        let mut host = Recording {
+            seen: Arc::default(),
+            incarnations: self.incarnations.clone(),
+            front_answers: Arc::new(AtomicBool::new(true)),
+        };
+        let me = Owner { member: MemberId(id.into()), incarnation: host.incarnation() };
+        let timing = Timing::new(LEASE.as_nanos().try_into().unwrap()).unwrap();
+        let arbiter = Arbiter::new(Arc::new(store.clone()));
+        let (driver, handle) = Driver::new(me, timing, arbiter, self.clock.clone(), host.clone());
+        Running { host, handle, store, task: tokio::spawn(driver.run()), calls: 0 }
+    }
+
+    /// Starts a member, and waits until it may decide.
+    async fn ready(&self, id: &str) -> Running {
+        let running = self.start(id);
+        running.saw("ready", |effect| *effect == Effect::Ready).await;
+        running
+    }
+
+    async fn record(&self, key: Key) -> Record {
+        let reply = Arbiter::new(Arc::new(self.store())).ask(Request::Read(key)).await.unwrap();
+        let Reply::Read(Some(found), _) = reply else { panic!("{reply:?}") };
+        found.value
+    }
+}
+
+fn rm() -> RmId {
+    RmId("rm".into())
+}
+
+fn registration(call: u64) -> Registration {
+    Registration {
+        call: CallId(call),
+        rm: rm(),
+        holder: Holder {
+            caller: "caller".into(),
+            instance: "instance".into(),
+            policy_group: "default".into(),
+            proof: None,
+            attempt: 0,
+        },
+        shown_epoch: None,
+        is_forwarded: false,
+        since_ms: 1,
+    }
+}
+
+impl Running {
+    /// Waits for an effect, within a minute of virtual time.
+    async fn saw(&self, what: &str, is_it: impl Fn(&Effect) -> bool) -> Effect {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(effect) = self.host.seen.lock().unwrap().iter().find(|seen| is_it(seen)) {
+                return effect.clone();
+            }
+            assert!(Instant::now() < until, "{what}: {:?}", self.host.seen.lock().unwrap());
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Registers the RM, and returns the answer. A forwarded call has no answer of the owner.
+    async fn register(&mut self) -> Result<Epoch, Refusal> {
+        self.calls += 1;
+        let call = CallId(self.calls);
+        self.handle.try_send(Event::Register(registration(self.calls))).unwrap();
+        let is_it = |effect: &Effect| match effect {
+            Effect::Answer(answered, _) | Effect::Forward(answered, ..) => *answered == call,
+            _ => false,
+        };
+        if let Effect::Answer(_, answer) = self.saw("an answer", is_it).await {
+            return answer;
+        }
+        self.handle.send(Event::ForwardEnded(rm(), Forwarded::NoAnswer)).await;
+        let is_it = |effect: &Effect| matches!(effect, Effect::Answer(to, _) if *to == call);
+        let Effect::Answer(_, answer) = self.saw("an answer", is_it).await else { unreachable!() };
+        answer
+    }
+
+    /// Whether the member has a session of the RM and may decide.
+    fn decides(&self) -> bool {
+        let mut opened = false;
+        for effect in &*self.host.seen.lock().unwrap() {
+            match effect {
+                Effect::Answer(_, Ok(_)) => opened = true,
+                Effect::EndSession(..) => opened = false,
+                _ => {}
+            }
+        }
+        opened && self.handle.gate().is_open()
+    }
+
+    fn count(&self, is_it: impl Fn(&Effect) -> bool) -> usize {
+        self.host.seen.lock().unwrap().iter().filter(|seen| is_it(seen)).count()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_is_served_by_one_of_two() {
+    let cluster = Cluster::new();
+    let (mut a, mut b) = (cluster.ready("a").await, cluster.ready("b").await);
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    assert!(a.decides() && !b.decides());
+    let Record::Claim(claim) = cluster.record(Key::Claim(rm())).await else { panic!() };
+    assert_eq!(claim.owner.unwrap().member, MemberId("a".into()));
+    let Record::Member(member) = cluster.record(Key::Member(MemberId("a".into()))).await else {
+        panic!()
+    };
+    assert_eq!((member.details.load, member.life), (7, Life::Alive));
+    let refused = b.register().await;
+    assert!(matches!(refused, Err(Refusal::OwnerUnreachable(_))), "{refused:?}");
+    // It is wanted by b now, and handed over when its session is one lease old.
+    sleep(2 * LEASE).await;
+    assert_eq!(a.handle.problem(), None);
+    assert!(matches!(b.register().await, Ok(Epoch(3))));
+    assert!(b.decides() && !a.decides());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_cut_from_the_arbiter_stops_before_another_takes_over() {
+    let cluster = Cluster::new();
+    let (mut a, mut b) = (cluster.ready("a").await, cluster.ready("b").await);
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    a.store.set_away(true);
+    let cut = Instant::now();
+    let mut stopped = None;
+    let claimed = loop {
+        let answer = b.register().await;
+        assert!(!(a.decides() && b.decides()), "both decide after {:?}", cut.elapsed());
+        if !a.decides() && stopped.is_none() {
+            stopped = Some(cut.elapsed());
+        }
+        match answer {
+            Ok(epoch) => break (epoch, cut.elapsed()),
+            Err(_) => sleep(Duration::from_millis(20)).await,
+        }
+        assert!(cut.elapsed() < 3 * LEASE, "{answer:?}");
+    };
+    let stopped = stopped.unwrap();
+    assert!(stopped <= DECIDES + Duration::from_millis(100), "{stopped:?}");
+    assert!(claimed.0 == Epoch(2) && claimed.1 >= LEASE - LEASE / 5, "{claimed:?}");
+    assert!(claimed.1 < LEASE + LEASE / 4, "{claimed:?}");
+    assert!(a.count(|effect| matches!(effect, Effect::EndSession(_, _, EndReason::Fenced))) == 1);
+    assert_eq!(a.handle.problem().unwrap(), "memory: no answer within 500 ms");
+    // It was deposed, and begins again when the arbiter is back.
+    a.store.set_away(false);
+    a.saw("a new beginning", |effect| *effect == Effect::BeginAgain).await;
+    let until = Instant::now() + LEASE;
+    while !a.handle.gate().is_open() {
+        assert!(Instant::now() < until, "not ready again");
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(a.handle.problem(), None);
+    assert!(b.decides() && !a.decides());
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_go_on_with_every_kind_of_fault() {
+    let cluster = Cluster::new();
+    let mut a = cluster.ready("a").await;
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    for round in 0..60_u64 {
+        a.store.fail_next(match round % 3 {
+            0 => Fault::RequestLost,
+            1 => Fault::AnswerLost,
+            _ => Fault::Late(Duration::from_millis(round * 10)),
+        });
+        sleep(Duration::from_millis(1_500 + round)).await;
+        assert!(a.decides(), "fenced in round {round}");
+    }
+    assert_eq!(a.count(|effect| matches!(effect, Effect::EndSession(..))), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_front_is_silent_is_fenced() {
+    let cluster = Cluster::new();
+    let mut a = cluster.ready("a").await;
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    a.host.front_answers.store(false, Ordering::SeqCst);
+    a.saw("fenced", |effect| *effect == Effect::Fenced).await;
+    assert!(!a.decides());
+    assert_eq!(a.register().await, Err(Refusal::Fenced));
+    a.host.front_answers.store(true, Ordering::SeqCst);
+    sleep(LEASE).await;
+    assert_eq!(a.register().await, Ok(Epoch(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_end_frees_the_id_and_hands_over() {
+    let cluster = Cluster::new();
+    let (mut a, mut b) = (cluster.ready("a").await, cluster.ready("b").await);
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    let Record::Member(to) = cluster.record(Key::Member(MemberId("b".into()))).await else {
+        panic!()
+    };
+    a.handle.send(Event::Leave(BTreeMap::from([(rm(), to.owner)]))).await;
+    let (outcome, _) = a.task.await.unwrap();
+    assert_eq!(outcome, Outcome::Left);
+    assert!(!a.handle.send(Event::Wake { front_answers: true }).await);
+    assert_eq!(b.register().await, Ok(Epoch(3)));
+    let begun = Instant::now();
+    cluster.ready("a").await;
+    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_id_of_two_processes_is_used_by_one() {
+    let cluster = Cluster::new();
+    let first = cluster.ready("a").await;
+    let second = cluster.start("a");
+    sleep(3 * LEASE).await;
+    assert!(first.handle.gate().is_open() && !second.handle.gate().is_open());
+    // The first is cut off for longer than the lease, and finds the second in its record.
+    first.store.set_away(true);
+    second.saw("ready", |effect| *effect == Effect::Ready).await;
+    assert!(!first.handle.gate().is_open());
+    first.store.set_away(false);
+    let (outcome, _) = first.task.await.unwrap();
+    assert_eq!(outcome, Outcome::IdInUse);
+    assert!(second.handle.gate().is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_backup_fences_until_it_is_accepted() {
+    let cluster = Cluster::new();
+    let mut a = cluster.ready("a").await;
+    let backup = cluster.server.back_up();
+    sleep(LEASE).await;
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    cluster.server.restore(&backup);
+    a.saw("restored", |effect| *effect == Effect::Restored).await;
+    assert!(!a.decides());
+    sleep(2 * LEASE).await;
+    assert_eq!(a.register().await, Err(Refusal::Fenced));
+    a.handle.send(Event::AcceptRestore { floor: Epoch(1_000) }).await;
+    a.saw("a new beginning", |effect| *effect == Effect::BeginAgain).await;
+    let until = Instant::now() + 2 * LEASE;
+    let epoch = loop {
+        assert!(Instant::now() < until, "not ready again");
+        match a.register().await {
+            Ok(epoch) => break epoch,
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    };
+    assert_eq!(epoch, Epoch(1_001));
+}

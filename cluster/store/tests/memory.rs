@@ -1,0 +1,82 @@
+//! The store in memory passes the cases that every store has to pass.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use monoceros_cluster_store::conformance::{Bed, Order, run};
+use monoceros_cluster_store::memory::{Backup, Fault, Memory, MemoryServer};
+use monoceros_cluster_store::{ClusterName, Failure, Kind, RecordKey, Store, Written};
+use std::sync::Mutex;
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct InMemory {
+    server: MemoryServer,
+    stores: Mutex<Vec<Memory>>,
+    backup: Option<Backup>,
+}
+
+impl Bed for InMemory {
+    fn store(&self, cluster: &ClusterName) -> Arc<dyn Store> {
+        let store = self.server.store(cluster, TIMEOUT);
+        // Time passes with each request, so that one can be given up in the middle.
+        store.set_delay(Duration::from_millis(2));
+        self.stores.lock().unwrap().push(store.clone());
+        Arc::new(store)
+    }
+
+    fn order(&mut self, order: Order) -> BoxFuture<'_, Result<bool>> {
+        match order {
+            Order::Stop | Order::Start => {
+                let stores = self.stores.lock().unwrap();
+                stores.iter().for_each(|store| store.set_away(order == Order::Stop));
+            }
+            Order::BackUp => self.backup = Some(self.server.back_up()),
+            Order::Restore => self.server.restore(self.backup.as_ref().unwrap()),
+            Order::Compact => return async { Ok(false) }.boxed(),
+        }
+        async { Ok(true) }.boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_case_passes() {
+    let mut bed = InMemory::default();
+    // A store that has never been written has no revision.
+    let first = bed.store(&ClusterName::new("first").unwrap());
+    let key = RecordKey::new(Kind::Era, &"era".into()).unwrap();
+    first.compare_and_set(&key, None, "{}".into()).await.unwrap();
+    let lines = run(&mut bed, &[]).await.unwrap();
+    println!("{}", lines.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_are_of_one_request_each() {
+    let server = MemoryServer::default();
+    let store = server.store(&ClusterName::new("c").unwrap(), TIMEOUT);
+    let key = RecordKey::new(Kind::Claims, &"rm".into()).unwrap();
+    let no_answer = Failure::NoAnswer("memory: no answer within 1000 ms".to_owned());
+    for (fault, is_there) in [(Fault::RequestLost, false), (Fault::AnswerLost, true)] {
+        store.fail_next(fault);
+        let before = store.read(&key).await;
+        assert_eq!(before, Err(no_answer.clone()), "{fault:?}");
+        store.fail_next(fault);
+        let written = store.compare_and_set(&key, None, Bytes::from("first")).await;
+        assert_eq!(written, Err(no_answer.clone()), "{fault:?}");
+        assert_eq!(store.read(&key).await.unwrap().record.is_some(), is_there, "{fault:?}");
+    }
+    let version = store.read(&key).await.unwrap().record.unwrap().version;
+    store.fail_next(Fault::Late(3 * TIMEOUT));
+    store.compare_and_set(&key, Some(version), Bytes::from("late")).await.unwrap_err();
+    assert_eq!(store.read(&key).await.unwrap().record.unwrap().value, "first");
+    tokio::time::sleep(3 * TIMEOUT).await;
+    assert_eq!(store.read(&key).await.unwrap().record.unwrap().value, "late");
+    let written = store.compare_and_set(&key, Some(version), Bytes::from("x")).await.unwrap();
+    assert!(matches!(written, Written::Lost(Some(_), _)), "{written:?}");
+}
