@@ -30,13 +30,13 @@ impl Arbiter {
     pub async fn ask(&self, request: Request) -> Result<Reply, Failure> {
         match request {
             Request::Read(key) => {
-                let key = place(&key)?;
+                let key = record_key(&key)?;
                 let reading = self.store.read(&key).await?;
                 Ok(Reply::Read(typed(&key, reading.record)?, reading.revision))
             }
             Request::ReadAll => self.read_all().await.map(Reply::All),
             Request::CompareAndSet { key, expected, record } => {
-                let key = place(&key)?;
+                let key = record_key(&key)?;
                 match self.store.compare_and_set(&key, expected, encode(&record)).await? {
                     Written::Won(version, revision) => Ok(Reply::Won(version, revision)),
                     Written::Lost(current, revision) => {
@@ -73,7 +73,7 @@ impl Arbiter {
 }
 
 /// Place of a typed key in the store.
-fn place(key: &Key) -> Result<RecordKey, Failure> {
+fn record_key(key: &Key) -> Result<RecordKey, Failure> {
     match key {
         Key::Member(MemberId(id)) => RecordKey::new(Kind::Members, id),
         Key::Claim(RmId(id)) => RecordKey::new(Kind::Claims, id),

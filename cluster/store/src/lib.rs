@@ -8,6 +8,7 @@
 //! | store | feature | records |
 //! |---|---|---|
 //! | `etcd::Etcd` | `etcd` | keys below `/monoceros/{cluster}/` |
+//! | `kubernetes::Kubernetes` | `kubernetes` | one config map each, with labels |
 //! | `memory::Memory` | `testing` | in memory, with faults on demand |
 //!
 //! All of them pass the same cases (`conformance`, with the feature `testing`).
@@ -19,7 +20,7 @@
 
 // Each store uses its part of the common code. With all features nothing is left unused.
 #![cfg_attr(
-    not(all(feature = "etcd", feature = "testing")),
+    not(all(feature = "etcd", feature = "kubernetes", feature = "testing")),
     allow(dead_code)
 )]
 
@@ -33,6 +34,8 @@ mod driver;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod hints;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 #[cfg(feature = "testing")]
 pub mod memory;
 mod store;

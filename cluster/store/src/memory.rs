@@ -199,12 +199,11 @@ impl Store for Memory {
     fn watch(&self, kind: Kind, from: Revision) -> Hints {
         let (hints, latest) = watch::channel(from);
         let of = (self.cluster.clone(), kind);
-        let (contents, mut changes) =
-            (self.server.contents.clone(), self.server.restored.subscribe());
+        let (contents, mut news) = (self.server.contents.clone(), self.server.restored.subscribe());
         let task = tokio::spawn(async move {
-            let (mut seen, mut restored) = (from.0, *changes.borrow());
+            let (mut seen, mut restored) = (from.0, *news.borrow());
             loop {
-                let now = *changes.borrow_and_update();
+                let now = *news.borrow_and_update();
                 let (changed, revision) = {
                     let contents = locked(&contents);
                     (contents.changed.get(&of).copied().unwrap_or(0), contents.revision)
@@ -217,7 +216,7 @@ impl Store for Memory {
                     hints.send_replace(Revision(seen));
                 }
                 // The sender is dropped with the store.
-                if changes.changed().await.is_err() {
+                if news.changed().await.is_err() {
                     return std::future::pending().await;
                 }
             }

@@ -14,7 +14,7 @@ use crate::hints::Hints;
 /// Longest id of a record, in bytes.
 pub const MAX_ID: usize = 256;
 /// Most records of one kind. A read of more fails.
-pub const MAX_RECORDS: usize = 100_000;
+pub const MAX_RECORDS: usize = 20_000;
 
 /// Kinds of records. Each is read and watched as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

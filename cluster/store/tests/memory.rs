@@ -1,7 +1,7 @@
 //! The store in memory passes the cases that every store has to pass.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use monoceros_cluster_store::conformance::{Bed, Order, run};
 use monoceros_cluster_store::memory::{Backup, Fault, Memory, MemoryServer};
 use monoceros_cluster_store::{ClusterName, Failure, Kind, RecordKey, Store, Written};
-use std::sync::Mutex;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -52,8 +51,7 @@ async fn every_case_passes() {
     let first = bed.store(&ClusterName::new("first").unwrap());
     let key = RecordKey::new(Kind::Era, &"era".into()).unwrap();
     first.compare_and_set(&key, None, "{}".into()).await.unwrap();
-    let lines = run(&mut bed, &[]).await.unwrap();
-    println!("{}", lines.join("\n"));
+    run(&mut bed, &[]).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,7 +83,7 @@ impl EtcdOptions {
 /// The endpoints, and what is known of each.
 #[derive(Debug)]
 pub(super) struct Connections {
-    endpoints: Vec<Place>,
+    endpoints: Vec<Target>,
     options: EtcdOptions,
     /// Endpoint that answered last.
     first: AtomicUsize,
@@ -91,9 +91,9 @@ pub(super) struct Connections {
     token: Mutex<Option<AsciiMetadataValue>>,
 }
 
-/// An endpoint.
+/// An endpoint, with its connection while there is one.
 #[derive(Debug)]
-struct Place {
+struct Target {
     name: String,
     uri: Uri,
     channel: Mutex<Option<Channel>>,
@@ -213,7 +213,7 @@ impl Connections {
                 )));
             }
             let name = endpoint.trim_end_matches('/').to_owned();
-            Ok(Place { name, uri, channel: Mutex::default() })
+            Ok(Target { name, uri, channel: Mutex::default() })
         });
         let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
         if let Some(tls) = &options.tls {
@@ -273,7 +273,11 @@ impl Connections {
         Err(Denied { code: Code::Unavailable, reason, is_final: false })
     }
 
-    async fn try_at<T, F>(&self, endpoint: &Place, call: &impl Fn(Server) -> F) -> Result<T, Denied>
+    async fn try_at<T, F>(
+        &self,
+        endpoint: &Target,
+        call: &impl Fn(Server) -> F,
+    ) -> Result<T, Denied>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
@@ -306,7 +310,7 @@ impl Connections {
     }
 
     /// Connects to the endpoint if there is no connection, and logs in if there is no token.
-    async fn server(&self, endpoint: &Place) -> Result<Server, Denied> {
+    async fn server(&self, endpoint: &Target) -> Result<Server, Denied> {
         let held = locked(&endpoint.channel).clone();
         let channel = match held {
             Some(channel) => channel,
@@ -322,7 +326,7 @@ impl Connections {
         Ok(Server { channel, token })
     }
 
-    async fn connect(&self, endpoint: &Place) -> Result<Channel, Denied> {
+    async fn connect(&self, endpoint: &Target) -> Result<Channel, Denied> {
         let no_answer = |reason: String| Denied::no_answer(&endpoint.name, reason);
         let mut to = Endpoint::from(endpoint.uri.clone())
             .connect_timeout(self.options.timeout)
@@ -339,7 +343,7 @@ impl Connections {
     }
 }
 
-impl Place {
+impl Target {
     fn disconnect(&self) {
         locked(&self.channel).take();
     }
@@ -348,7 +352,7 @@ impl Place {
 /// Returns a token. `None` while the store has no users: then it needs none, and the next request
 /// asks again.
 async fn log_in(
-    endpoint: &Place,
+    endpoint: &Target,
     channel: &Channel,
     user: &User,
 ) -> Result<Option<AsciiMetadataValue>, Denied> {

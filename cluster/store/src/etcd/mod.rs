@@ -203,8 +203,8 @@ fn end_of(prefix: &str) -> Bytes {
 }
 
 fn id_of(prefix: &str, key: &[u8]) -> Result<Arc<str>, Failure> {
-    let id = key.strip_prefix(prefix.as_bytes()).map(percent_decode);
-    match id.map(|id| id.decode_utf8()) {
+    let id = key.strip_prefix(prefix.as_bytes());
+    match id.map(|id| percent_decode(id).decode_utf8()) {
         Some(Ok(id)) => Ok(id.into()),
         _ => Err(Failure::unreadable(key.escape_ascii(), "its key is not percent-encoded text")),
     }

@@ -1,0 +1,370 @@
+//! Records in config maps of Kubernetes, one each.
+//!
+//! # Names
+//! An id may have any text, so the name of its config map is a hash of it. The id itself stands in
+//! the config map and is compared with the one that was asked for. Labels say which cluster and
+//! which kind a record belongs to.
+//!
+//! # Versions and revisions
+//! The version is the config map's `resourceVersion`, and the revision of the store that of a list.
+//! A single record is read by a list, too: a config map that is read by its name does not say how
+//! far the store is. Both are numbers of one sequence, since all config maps are in one store, and
+//! lists without a `resourceVersion` are linearizable.
+
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ListParams, ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::ObjectList;
+use kube::{Api, Client, Config};
+use monoceros_cluster::{Revision, Version, Versioned};
+use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
+
+use crate::causes::with_causes;
+use crate::codec::hex_of;
+use crate::hints::Hints;
+use crate::store::{ClusterName, Failure, Kind, Listing, Reading, RecordKey, Store, Written};
+
+/// Label with the name of the cluster.
+const CLUSTER: &str = "monoceros.io/cluster";
+/// Label with the kind of the record.
+const KIND: &str = "monoceros.io/record";
+/// Field of a config map with the record's id.
+const ID: &str = "id";
+/// Field with the record: text, or bytes that are none.
+const RECORD: &str = "record";
+/// Silence after which a watch is restarted. The server sends something every few minutes.
+const SILENCE: Duration = Duration::from_secs(295);
+/// Tries to read all records of a kind while pages are not kept long enough.
+const LISTINGS: usize = 3;
+
+/// A store of records in config maps.
+#[derive(Clone)]
+pub struct Kubernetes {
+    api: Api<ConfigMap>,
+    /// Address of the API server.
+    endpoint: Arc<str>,
+    cluster: Arc<str>,
+    timeout: Duration,
+    /// Most records in one reply, where a test wants fewer than usual.
+    page: Option<u32>,
+}
+
+/// Reads how to reach the API server from `kubeconfig`; else from the file that `KUBECONFIG` names
+/// or the usual one, else from the service account of the pod.
+pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, Failure> {
+    let Some(path) = kubeconfig else {
+        return Config::infer().await.map_err(|why| {
+            let why = with_causes(&why);
+            Failure::Refused(format!("neither a kubeconfig nor a service account: {why}"))
+        });
+    };
+    let named = |why: &dyn std::error::Error| {
+        Failure::Refused(format!("{}: {}", path.display(), with_causes(why)))
+    };
+    let read = Kubeconfig::read_from(path).map_err(|why| named(&why))?;
+    let options = KubeConfigOptions::default();
+    Config::from_custom_kubeconfig(read, &options).await.map_err(|why| named(&why))
+}
+
+impl Kubernetes {
+    /// A store in the namespace that `config` names, whose requests end after `timeout`. The first
+    /// request connects.
+    pub fn new(
+        mut config: Config,
+        cluster: &ClusterName,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let endpoint = config.cluster_url.to_string();
+        let endpoint = endpoint.trim_end_matches('/');
+        config.connect_timeout = Some(timeout);
+        config.read_timeout = Some(SILENCE);
+        // The caller sends a request again, since it knows what it is for.
+        config.default_retry = false;
+        let namespace = config.default_namespace.clone();
+        let client = Client::try_from(config);
+        let client = client.map_err(|why| Failure::refused(endpoint, with_causes(&why)))?;
+        Ok(Self {
+            api: Api::namespaced(client, &namespace),
+            endpoint: endpoint.into(),
+            cluster: cluster.as_str().into(),
+            timeout,
+            page: None,
+        })
+    }
+
+    /// Reads this many records at once, so that a test needs few records to have several pages.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_page(mut self, page: u32) -> Self {
+        self.page = Some(page);
+        self
+    }
+
+    /// Name of the record's config map: 128 bits of a hash keep ids apart.
+    fn name(&self, key: &RecordKey) -> String {
+        let kind = key.kind().folder();
+        let text = format!("{}/{kind}/{}", self.cluster, key.id());
+        format!("monoceros-{kind}-{}", &hex_of(&Sha256::digest(text))[..32])
+    }
+
+    fn selector(&self, kind: Kind) -> String {
+        format!("{CLUSTER}={},{KIND}={}", self.cluster, kind.folder())
+    }
+
+    /// Ends a request when its time is over.
+    async fn in_time<T>(
+        &self,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let ended = timeout(self.timeout, request).await;
+        ended.unwrap_or_else(|_| Err(Failure::timed_out(&self.endpoint, self.timeout)))
+    }
+
+    fn failure(&self, error: &kube::Error) -> Failure {
+        match error {
+            // Too many requests, and errors of the server, say nothing about what was done.
+            kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
+                Failure::refused(&self.endpoint, &status.message)
+            }
+            kube::Error::Api(status) => Failure::no_answer(&self.endpoint, &status.message),
+            _ => Failure::no_answer(&self.endpoint, with_causes(error)),
+        }
+    }
+
+    async fn list(&self, params: &ListParams) -> Result<ObjectList<ConfigMap>, Failure> {
+        self.api.list(params).await.map_err(|why| self.failure(&why))
+    }
+
+    fn revision(&self, list: &ObjectList<ConfigMap>) -> Result<Revision, Failure> {
+        let found = list.metadata.resource_version.as_deref().unwrap_or_default();
+        number(&self.endpoint, found).map(Revision)
+    }
+
+    async fn read_key(&self, key: &RecordKey) -> Result<Reading, Failure> {
+        let name = self.name(key);
+        let list =
+            self.list(&ListParams::default().fields(&format!("metadata.name={name}"))).await?;
+        let revision = self.revision(&list)?;
+        let Some(found) = list.items.into_iter().next() else {
+            return Ok(Reading { record: None, revision });
+        };
+        let (id, record) = record(found)?;
+        if id != *key.id() {
+            let reason = format!("`{name}` is the record of `{}`", id.escape_debug());
+            return Err(Failure::unreadable(key, reason));
+        }
+        Ok(Reading { record: Some(record), revision })
+    }
+
+    async fn read_kind(&self, kind: Kind) -> Result<Listing, Failure> {
+        let mut tries = 1;
+        loop {
+            match self.read_pages(kind).await {
+                // The pages of this list are no longer kept.
+                Err(kube::Error::Api(status)) if status.code == 410 && tries < LISTINGS => {
+                    tries += 1;
+                }
+                Err(why) => return Err(self.failure(&why)),
+                Ok(listing) => return listing,
+            }
+        }
+    }
+
+    /// Reads all pages as they were at the revision of the first.
+    async fn read_pages(&self, kind: Kind) -> Result<Result<Listing, Failure>, kube::Error> {
+        let limit = self.page.unwrap_or(kind.page());
+        let all = ListParams::default().labels(&self.selector(kind)).limit(limit);
+        let mut page = self.api.list(&all).await?;
+        let mut listing = Listing::default();
+        match self.revision(&page) {
+            Ok(revision) => listing.revision = revision,
+            Err(failure) => return Ok(Err(failure)),
+        }
+        loop {
+            for found in page.items {
+                let added = record(found).and_then(|(id, found)| listing.add(kind, id, found));
+                if let Err(failure) = added {
+                    return Ok(Err(failure));
+                }
+            }
+            match page.metadata.continue_.as_deref() {
+                None | Some("") => return Ok(Ok(listing)),
+                Some(more) => page = self.api.list(&all.clone().continue_token(more)).await?,
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        key: &RecordKey,
+        expected: Option<Version>,
+        value: Bytes,
+    ) -> Result<Written, Failure> {
+        key.check(&value)?;
+        let name = self.name(key);
+        let map = self.config_map(key, &name, expected, value);
+        let options = PostParams::default();
+        let written = match expected {
+            None => self.api.create(&options, &map).await,
+            Some(_) => self.api.replace(&name, &options, &map).await,
+        };
+        match written {
+            Ok(map) => {
+                let version = version(&map)?;
+                if Some(version) != expected {
+                    return Ok(Written::Won(version, Revision(version.0)));
+                }
+                // Nothing was changed, so the version is old and does not say how far the store is.
+                let Reading { record, revision } = self.read_key(key).await?;
+                match record {
+                    Some(found) if found.version == version => Ok(Written::Won(version, revision)),
+                    record => Ok(Written::Lost(record, revision)),
+                }
+            }
+            Err(kube::Error::Api(status)) if is_lost(status.code, expected) => {
+                let Reading { record, revision } = self.read_key(key).await?;
+                Ok(Written::Lost(record, revision))
+            }
+            Err(why) => Err(self.failure(&why)),
+        }
+    }
+
+    fn config_map(
+        &self,
+        key: &RecordKey,
+        name: &str,
+        expected: Option<Version>,
+        value: Bytes,
+    ) -> ConfigMap {
+        let labels = [(CLUSTER, &*self.cluster), (KIND, key.kind().folder())];
+        let labels = labels.map(|(label, value)| (label.to_owned(), value.to_owned()));
+        let mut data = BTreeMap::from([(ID.to_owned(), key.id().as_ref().to_owned())]);
+        let mut binary_data = None;
+        match String::from_utf8(value.into()) {
+            Ok(text) => {
+                data.insert(RECORD.to_owned(), text);
+            }
+            Err(bytes) => {
+                let bytes = ByteString(bytes.into_bytes());
+                binary_data = Some(BTreeMap::from([(RECORD.to_owned(), bytes)]));
+            }
+        }
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                labels: Some(labels.into()),
+                resource_version: expected.map(|version| version.0.to_string()),
+                ..ObjectMeta::default()
+            },
+            data: Some(data),
+            binary_data,
+            immutable: None,
+        }
+    }
+}
+
+impl Store for Kubernetes {
+    fn read<'a>(&'a self, key: &'a RecordKey) -> BoxFuture<'a, Result<Reading, Failure>> {
+        Box::pin(self.in_time(self.read_key(key)))
+    }
+
+    fn read_all(&self, kind: Kind) -> BoxFuture<'_, Result<Listing, Failure>> {
+        Box::pin(self.in_time(self.read_kind(kind)))
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        expected: Option<Version>,
+        value: Bytes,
+    ) -> BoxFuture<'a, Result<Written, Failure>> {
+        Box::pin(self.in_time(self.write(key, expected, value)))
+    }
+
+    fn watch(&self, kind: Kind, from: Revision) -> Hints {
+        watch::begin(self.clone(), kind, from)
+    }
+}
+
+impl std::fmt::Debug for Kubernetes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kubernetes")
+            .field("endpoint", &self.endpoint)
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a status means that the record has another version: it is there already, it was changed,
+/// or it is gone.
+fn is_lost(code: u16, expected: Option<Version>) -> bool {
+    code == 409 || code == 404 && expected.is_some()
+}
+
+/// Id and contents of a record's config map.
+fn record(map: ConfigMap) -> Result<(Arc<str>, Versioned<Bytes>), Failure> {
+    let version = version(&map)?;
+    let name = map.metadata.name.unwrap_or_default();
+    let missing = |field| Failure::unreadable(&name, format!("config map without `{field}`"));
+    let mut data = map.data.unwrap_or_default();
+    let id = data.remove(ID).ok_or_else(|| missing(ID))?;
+    let text = data.remove(RECORD).map(Bytes::from);
+    let bytes = || map.binary_data.and_then(|mut data| data.remove(RECORD));
+    let value = text.or_else(|| bytes().map(|bytes| bytes.0.into()));
+    let value = value.ok_or_else(|| missing(RECORD))?;
+    Ok((id.into(), Versioned { version, value }))
+}
+
+fn version(map: &ConfigMap) -> Result<Version, Failure> {
+    let name = map.metadata.name.as_deref().unwrap_or_default();
+    number(name, map.metadata.resource_version.as_deref().unwrap_or_default()).map(Version)
+}
+
+/// The number in a `resourceVersion`.
+fn number(of: &str, text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| {
+        let shown: String = text.chars().take(40).collect();
+        let reason = format!("resourceVersion `{}` is no number", shown.escape_debug());
+        Failure::unreadable(of, reason)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&str, &str)], version: &str) -> ConfigMap {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("monoceros-rms-1".to_owned()),
+                resource_version: Some(version.to_owned()),
+                ..ObjectMeta::default()
+            },
+            data: Some(fields.collect()),
+            ..ConfigMap::default()
+        }
+    }
+
+    #[test]
+    fn config_maps_that_are_no_records_are_named() {
+        let (id, found) = record(map(&[("id", "rm"), ("record", "{}")], "7")).unwrap();
+        assert_eq!((&*id, found.version, &found.value[..]), ("rm", Version(7), &b"{}"[..]));
+        let said = |map| record(map).unwrap_err().to_string();
+        let expected = "record `monoceros-rms-1` cannot be read: config map without `record`";
+        assert_eq!(said(map(&[("id", "rm")], "7")), expected);
+        let expected = "record `monoceros-rms-1` cannot be read: resourceVersion `x` is no number";
+        assert_eq!(said(map(&[("id", "rm"), ("record", "")], "x")), expected);
+    }
+}
