@@ -377,7 +377,7 @@ fn disturb(member: &mut Running, dice: &mut Dice) {
 async fn with_random_faults_never_two_decide() {
     let mut changes = 0;
     for seed in 1..=12 {
-        let mut dice = Dice(seed * 0x9E37_79B9_7F4A_7C15);
+        let mut dice = Dice(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));
         let cluster = Cluster::new();
         let mut members = Vec::new();
         for id in ["a", "b", "c"] {

@@ -8,9 +8,10 @@ use anyhow::Result;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use monoceros_cluster::{Key, Request, RmId};
 use monoceros_cluster_store::conformance::{Bed, Order, run};
 use monoceros_cluster_store::memory::{Backup, Fault, Memory, MemoryServer};
-use monoceros_cluster_store::{ClusterName, Failure, Kind, RecordKey, Store, Written};
+use monoceros_cluster_store::{Arbiter, ClusterName, Failure, Kind, RecordKey, Store, Written};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -77,4 +78,21 @@ async fn faults_are_of_one_request_each() {
     assert_eq!(store.read(&key).await.unwrap().record.unwrap().value, "late");
     let written = store.compare_and_set(&key, Some(version), Bytes::from("x")).await.unwrap();
     assert!(matches!(written, Written::Lost(Some(_), _)), "{written:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_decided_by_a_record_that_cannot_be_read() {
+    let store = MemoryServer::default().store(&ClusterName::new("c").unwrap(), TIMEOUT);
+    let key = RecordKey::new(Kind::Claims, &"a b".into()).unwrap();
+    store.compare_and_set(&key, None, Bytes::from("{}")).await.unwrap();
+    let arbiter = Arbiter::new(Arc::new(store));
+    let expected = "record `rms/a b` cannot be read: missing field `epoch` at line 1 column 2";
+    for request in [Request::ReadAll, Request::Read(Key::Claim(RmId("a b".into())))] {
+        let why = arbiter.ask(request).await.unwrap_err();
+        assert_eq!(why.to_string(), expected);
+    }
+    // An id that no store takes is refused before anything is sent.
+    let long = Request::Read(Key::Claim(RmId("x".repeat(300).into())));
+    let why = arbiter.ask(long).await.unwrap_err();
+    assert_eq!(why.to_string(), "an id of 300 bytes in `rms`: 1 to 256 are allowed");
 }

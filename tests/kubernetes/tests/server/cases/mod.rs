@@ -1,6 +1,7 @@
 //! Cases that must hold on a real API server.
 
 mod admission;
+mod arbiter;
 mod chaos;
 mod differential;
 mod failing;
@@ -97,6 +98,8 @@ fn failures() -> Vec<(&'static str, Case)> {
         rights::to_look_up_bindings,
         rights::to_write_conditions_and_events,
         rights::to_evict_victims,
+        arbiter::every_case_of_a_store,
+        arbiter::refusals_in_one_line,
         failing::bindings_that_fail_in_every_way,
         failing::bindings_that_are_not_answered,
         failing::a_scheduler_killed_in_the_middle,
