@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// The error's text and those of its causes, from the outermost on, without what is said twice.
+/// The error's text and those of its causes, from the outermost on. A text that another one contains is left out.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = one_line(error);
     let mut cause = error.source();

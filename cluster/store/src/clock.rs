@@ -22,8 +22,8 @@ pub fn boot_time() -> Nanos {
     }
 }
 
-/// Whether the member may decide now, for whoever hands decisions over to an RM. Can be asked from
-/// every thread without a lock.
+/// Right of the member to decide, for the code that hands decisions over to an RM. Every thread can
+/// ask without a lock.
 #[derive(Clone)]
 pub struct Gate {
     clock: Clock,

@@ -2,8 +2,8 @@
 //!
 //! # Members of several versions
 //! Unknown fields are ignored, and fields that a later version adds need a default: members of
-//! neighbouring versions read each other's records. Who writes a record anew leaves out the fields
-//! that it does not know.
+//! neighbouring versions read each other's records. A member that writes a record again leaves
+//! out the fields that it does not know.
 
 use std::sync::Arc;
 

@@ -44,14 +44,14 @@ pub trait Host: Send {
     /// Whether the front answers its watchdog.
     fn front_answers(&mut self) -> bool;
 
-    /// What others are told of this member, for the next renewal.
+    /// Addresses, version and load for the next renewal.
     fn details(&mut self) -> Details;
 
     /// A new random number for the next incarnation.
     fn incarnation(&mut self) -> Incarnation;
 }
 
-/// How the task ended.
+/// Reason why the task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The member has left in order.
@@ -160,7 +160,7 @@ impl<H: Host> Driver<H> {
     /// Handles one event and carries out its effects. Returns how the member ended, if it did.
     fn step(&mut self, event: Event, asked: &mut Asked) -> Option<Outcome> {
         let effects = self.member.handle(self.gate.now(), event);
-        // A gate that closes does so before a session ends, one that opens before it is told.
+        // The gate closes before a session ends, and opens before the host is notified.
         self.gate.open_until(self.member.decides_until());
         let mut outcome = None;
         for effect in effects {

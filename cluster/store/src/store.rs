@@ -142,7 +142,7 @@ pub enum Failure {
     TooLarge {
         /// Place of the record.
         key: RecordKey,
-        /// Its size in bytes.
+        /// Size of the contents in bytes.
         size: usize,
         /// Largest size in bytes.
         most: usize,
@@ -223,7 +223,7 @@ impl Listing {
 /// Result of a compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It was carried out: the new version of the record, and the revision of the store.
+    /// The write was carried out: the new version of the record, and the revision of the store.
     Won(Version, Revision),
     /// The record had another version. What it is now, and the revision of the store.
     Lost(Option<Versioned<Bytes>>, Revision),
@@ -236,7 +236,7 @@ pub enum Written {
 /// * Reads are linearizable: a write that ended before the read began is in its result.
 /// * A compare-and-set is carried out only if the record has the expected version at that moment.
 ///   One that is sent again after [`Failure::NoAnswer`] may be lost to itself: the current contents
-///   tell.
+///   show it.
 /// * Revisions never go back, unless a backup is restored. No version is larger than the revision.
 /// * A compare-and-set that changes nothing may keep the version.
 pub trait Store: fmt::Debug + Send + Sync {
@@ -254,8 +254,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         value: Bytes,
     ) -> BoxFuture<'a, Result<Written, Failure>>;
 
-    /// Watches a kind for changes after `from`, from within a Tokio runtime. A hint says when to
-    /// read; it is no reason to decide.
+    /// Watches a kind for changes after `from`, from within a Tokio runtime. A hint is a reason to
+    /// read, and no reason to decide.
     fn watch(&self, kind: Kind, from: Revision) -> Hints;
 }
 

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 const LEASE: Duration = Duration::from_secs(5);
-/// Time of a member until it stops deciding: the lease but for a tenth and 0.2 s.
+/// Time for which a member decides after a renewal: the lease less a tenth and 0.2 s.
 const DECIDES: Duration = Duration::from_millis(4_300);
 const TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -357,7 +357,7 @@ impl Dice {
     }
 }
 
-/// One random change of a member, or a registration at it.
+/// Gives the member one random fault, ends one, or registers the RM there.
 fn disturb(member: &mut Running, dice: &mut Dice) {
     match dice.below(8) {
         0 => member.store.set_away(true),

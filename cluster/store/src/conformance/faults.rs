@@ -19,7 +19,7 @@ async fn hinted(hints: &mut Hints, version: Version) -> Result<()> {
 pub(super) async fn a_hint_for_each_change(_: &mut dyn Bed, store: Arc<dyn Store>) -> Result<()> {
     let rm = key(Kind::Claims, "rm")?;
     let before = store.read(&rm).await?.revision;
-    // A change from before the watch began is told, too.
+    // The watch begins after this change, and there is a hint for it.
     let first = win(&*store, &rm, None, "first").await?;
     let mut hints = store.watch(Kind::Claims, before);
     hinted(&mut hints, first).await?;

@@ -35,7 +35,7 @@ const MAX_REPLY: usize = 32 * 1024 * 1024;
 /// Silence after which a connection is asked for a sign of life, and how long that may take.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
-/// Where etcd is, and how to reach it.
+/// Addresses of etcd, and the means to reach it.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
     /// Addresses: `http://host:port` or `https://host:port`.
@@ -132,7 +132,7 @@ impl Server {
 /// A call that failed.
 #[derive(Clone, Debug)]
 pub(super) struct Denied {
-    /// What the server answered. [`Code::Unavailable`] if it did not.
+    /// Code of the server's answer. [`Code::Unavailable`] without an answer.
     pub(super) code: Code,
     /// Endpoint and reason.
     reason: String,

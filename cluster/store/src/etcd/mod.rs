@@ -1,7 +1,8 @@
 //! Records in etcd, from version 3.4 on.
 //!
 //! # Keys
-//! `/monoceros/{cluster}/{kind}/{id}`, the id percent-encoded but for letters, digits and `-._~`.
+//! `/monoceros/{cluster}/{kind}/{id}`. All bytes of the id are percent-encoded, except letters,
+//! digits and `-._~`.
 //! The version of a record is the revision of its last write (`mod_revision`).
 //!
 //! # Why a client of our own

@@ -31,8 +31,8 @@ impl Etcd {
         Ok(())
     }
 
-    /// Lets nobody in from now on but `root` and `name`, who have the same password. `name` may
-    /// read and write the records of this cluster only.
+    /// Adds the users `root` and `name` with this password, and switches authentication on. `name`
+    /// may read and write the records of this cluster only.
     pub async fn require_user(&self, name: &str, password: &str) -> Result<(), Failure> {
         let call = |server: Server| async move {
             let mut auth = AuthClient::new(server.channel());

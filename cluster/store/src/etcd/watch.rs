@@ -29,7 +29,7 @@ pub(super) fn begin(connections: Arc<Connections>, prefix: &str, from: Revision)
 
 struct Watch {
     connections: Arc<Connections>,
-    /// Its start is the revision after the last one that is known.
+    /// Request of the watch. Its start is the revision after the last one that is known.
     request: WatchCreateRequest,
     hints: watch::Sender<Revision>,
 }
@@ -71,7 +71,7 @@ impl Watch {
             let answer = answer.map_err(|status| format!("{endpoint}: {}", status.message()))?;
             let revision = answer.header.map_or(0, |header| header.revision);
             if answer.compact_revision > 0 {
-                // What changed before is no longer told.
+                // Changes before that revision can no longer be watched.
                 self.go_on_after(answer.compact_revision - 1);
                 self.hint(answer.compact_revision);
                 return Ok(());

@@ -7,8 +7,8 @@
 //!
 //! # Versions and revisions
 //! The version is the config map's `resourceVersion`, and the revision of the store that of a list.
-//! A single record is read by a list, too: a config map that is read by its name does not say how
-//! far the store is. Both are numbers of one sequence, since all config maps are in one store, and
+//! A single record is read by a list, too: the revision of the store is in the reply to a list, and
+//! not in that to a read by name. Both are numbers of one sequence, since all config maps are in one store, and
 //! lists without a `resourceVersion` are linearizable.
 
 mod watch;
@@ -133,7 +133,7 @@ impl Kubernetes {
 
     fn failure(&self, error: &kube::Error) -> Failure {
         match error {
-            // Too many requests, and errors of the server, say nothing about what was done.
+            // After any other status the request may have been carried out.
             kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
                 Failure::refused(&self.endpoint, &status.message)
             }
@@ -225,7 +225,7 @@ impl Kubernetes {
                 if Some(version) != expected {
                     return Ok(Written::Won(version, Revision(version.0)));
                 }
-                // Nothing was changed, so the version is old and does not say how far the store is.
+                // The contents were the same, so the version is old and below the store's revision.
                 let Reading { record, revision } = self.read_key(key).await?;
                 match record {
                     Some(found) if found.version == version => Ok(Written::Won(version, revision)),

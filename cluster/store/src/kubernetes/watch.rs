@@ -27,7 +27,7 @@ struct Watch {
     selector: String,
     /// Revision whose changes are known.
     known: Revision,
-    /// Whether the server can no longer tell what changed after the known revision.
+    /// Whether the server no longer has the changes after the known revision.
     is_forgotten: bool,
     hints: watch::Sender<Revision>,
 }
@@ -47,7 +47,7 @@ impl Watch {
     async fn follow(&mut self, pause: &mut Pause) -> Result<(), Failure> {
         let newest = self.newest().await?;
         if self.is_forgotten || newest < self.known {
-            // Forgotten, or a backup was restored: there may be changes that nobody tells.
+            // Forgotten, or a backup was restored: there may be changes without an event.
             self.is_forgotten = false;
             self.hint(newest);
         }

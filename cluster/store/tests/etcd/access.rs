@@ -88,7 +88,7 @@ impl Authority {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Authorities of one name would be told apart by their signatures only.
+        // With one name for both authorities, the error would be about a signature.
         params.distinguished_name.push(DnType::CommonName, name);
         fs::write(folder.join("ca.crt"), params.self_signed(&key)?.pem())?;
         Ok(Self { issuer: Issuer::new(params, key), folder })
@@ -159,7 +159,7 @@ async fn endpoints_are_tried_in_turn() {
     let nowhere = format!("http://127.0.0.1:{}", free_port().unwrap());
     let why = refusal(EtcdOptions::new(vec![nowhere.clone()])).await;
     assert_says(&why, "Connection refused");
-    // It accepts connections and says nothing.
+    // A listener that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("http://{}", silent.local_addr().unwrap());
     let why = refusal(EtcdOptions::new(vec![silent.clone(), nowhere.clone()])).await;

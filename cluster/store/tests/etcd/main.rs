@@ -1,6 +1,6 @@
 //! The store in etcd, on real servers: that of Debian's package (3.4) and one built with Go (3.7).
 //!
-//! A test whose server is not there says so in one line and passes.
+//! A test without its server prints why in one line, and passes.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod access;

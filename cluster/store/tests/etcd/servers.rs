@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Program(PathBuf);
 
 impl Program {
-    /// The program of Debian's package, unpacked in the folder of builds. `None`, after a line that
-    /// says why, if it is not there.
+    /// The program of Debian's package, unpacked in the folder of builds. `None` if it is not
+    /// there, after printing why.
     pub fn packaged() -> Option<Self> {
         static FOUND: OnceLock<Result<Program, String>> = OnceLock::new();
         found("packaged", FOUND.get_or_init(|| find("MONOCEROS_ETCD_PACKAGED", unpack)))
