@@ -31,7 +31,7 @@ use super::{Cli, finished, output};
 const VARIABLE: &str = "_MONOCEROS_COMPLETE";
 
 /// Time limit of the names, so that a scheduler far away does not block the shell.
-const PATIENCE: Duration = Duration::from_millis(1_000);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Most names that are offered.
 const MOST: usize = 200;

@@ -73,7 +73,7 @@ fn standard(text: &str) -> Result<String, &'static str> {
                 "*" => standard += "[*]",
                 name => {
                     let quoted = name.replace('\\', "\\\\").replace('\'', "\\'");
-                    standard += &format!("['{quoted}']");
+                    standard.extend(["['", &quoted, "']"]);
                 }
             }
         }

@@ -46,12 +46,12 @@ async fn charts_end_with_the_live_amounts() {
     tab.choose("[name=range]", "6h").await;
     tab.until("location.search.includes('range=6h')").await;
     assert_eq!(shown(&tab, "vcore").await, json!(cores));
-    let user = scene.get(&format!("{P}/usage/user/alice")).await;
-    let used = number(&user["queues"]["resourceUsage"]["vcore"]);
-    let limit = number(&user["queues"]["maxResources"]["vcore"]);
-    until_sampled(&scene, "user/alice", "used", used).await;
+    let of_user = scene.get(&format!("{P}/usage/user/alice")).await;
+    let taken = number(&of_user["queues"]["resourceUsage"]["vcore"]);
+    let limit = number(&of_user["queues"]["maxResources"]["vcore"]);
+    until_sampled(&scene, "user/alice", "used", taken).await;
     tab.open(&format!("{address}/ui/user?name=alice&range=1d")).await;
-    assert_eq!(shown(&tab, "vcore").await, json!([used, 0, 0, limit]));
+    assert_eq!(shown(&tab, "vcore").await, json!([taken, 0, 0, limit]));
     let node = scene.get(&format!("{P}/node/n1")).await;
     let (used, capacity) =
         (number(&node["allocated"]["vcore"]), number(&node["capacity"]["vcore"]));

@@ -57,9 +57,9 @@ impl Item for v1::ApplicationInfo {
         usage(self).has_others()
     }
 
-    fn why(&self) -> &str {
+    fn why(&self) -> Option<&str> {
         let reasons = [&self.rejected, &self.removed, &self.why];
-        reasons.into_iter().find(|reason| !reason.is_empty()).map_or("", String::as_str)
+        reasons.into_iter().find(|reason| !reason.is_empty()).map(String::as_str)
     }
 
     fn tag(&self, key: &str) -> Option<&str> {

@@ -41,7 +41,7 @@ impl Columns {
         Self {
             wide: matches!(form, Form::Wide),
             others: items.iter().any(Item::has_others),
-            why: items.iter().any(|item| !item.why().is_empty()),
+            why: items.iter().any(|item| item.why().is_some()),
         }
     }
 }
@@ -55,9 +55,9 @@ pub(super) trait Item: Sized {
     fn since_ns(&self) -> Option<i64>;
     /// Whether it has types other than cores and memory.
     fn has_others(&self) -> bool;
-    /// Returns why it waits or was rejected. Empty if neither is so or known.
-    fn why(&self) -> &str {
-        ""
+    /// Returns why it waits or was rejected. `None` if neither is so or known.
+    fn why(&self) -> Option<&str> {
+        None
     }
     /// Returns the value of a tag or attribute, by which a selector chooses. `None` if it has no
     /// such tag.
@@ -295,7 +295,7 @@ impl Printer {
         if T::HAS_AGE {
             cells.push(age(item.since_ns().unwrap_or_default(), now_ns()));
         }
-        cells.extend(self.columns.why.then(|| item.why().to_owned()));
+        cells.extend(self.columns.why.then(|| item.why().unwrap_or_default().to_owned()));
         cells
     }
 }

@@ -142,7 +142,7 @@ impl SortBy {
         }
         match titles[column] {
             "AGE" => Ok(Box::new(|item| Ok(item.since_ns().map(|it| Rank::Number(-(it as f64)))))),
-            "WHY" => Ok(Box::new(|item| Ok(of_cell(item.why())))),
+            "WHY" => Ok(Box::new(|item| Ok(of_cell(item.why().unwrap_or_default())))),
             _ => Ok(Box::new(move |item| {
                 Ok(lasting(item, columns).get(column).and_then(|cell| of_cell(cell)))
             })),

@@ -162,21 +162,21 @@ mod tests {
 
     use super::*;
 
-    fn amount(vcore: i64) -> Option<si::Resource> {
+    fn amount(vcore: i64) -> si::Resource {
         let quantity = si::Quantity { value: vcore };
-        Some(si::Resource { resources: [("vcore".to_owned(), quantity)].into() })
+        si::Resource { resources: [("vcore".to_owned(), quantity)].into() }
     }
 
     #[test]
     fn limits_of_every_queue_are_in_one_cell() {
         let root = v1::QueueUsage {
             queue: "root".to_owned(),
-            allocated: amount(2_000),
+            allocated: Some(amount(2_000)),
             ..Default::default()
         };
         let shared = v1::QueueUsage {
             queue: "root.shared".to_owned(),
-            max: amount(3_000),
+            max: Some(amount(3_000)),
             running_applications: vec!["a".to_owned()],
             max_running_applications: 4,
             ..root.clone()

@@ -80,7 +80,7 @@ pub async fn refusals_in_one_line(cluster: &mut Cluster) -> Result<()> {
     ensure!(!is_refused && line.contains("refused"), "{line}");
 
     let mut elsewhere = known;
-    elsewhere.default_namespace = "none".to_owned();
+    "none".clone_into(&mut elsewhere.default_namespace);
     let store = Kubernetes::new(elsewhere, &name, TIMEOUT)?;
     let written = store.compare_and_set(&key, None, "claim".into()).await;
     ensure!(
