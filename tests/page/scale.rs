@@ -1,5 +1,5 @@
 //! Measures the page on a large cluster: 10,000 nodes, 100,000 applications, 1,000,000 pending
-//! requests. `docs/performance-notebook.md` has the command and the figures.
+//! requests. `docs/performance-notebook.md` has the command and the aims.
 
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
