@@ -7,7 +7,7 @@
 //! default), because a read of all nodes visits each of them.
 //!
 //! # Invariants
-//! * All series together take at most `history.bytes`, see [`store`].
+//! * All series together take at most `history.bytes` (module `store`).
 //! * Decisions do not wait for a sample: it is read as lists are. A partition without a step since
 //!   its last sample is not read.
 //! * A read of the history does not query the scheduler.
