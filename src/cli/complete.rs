@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _, FromArgMatches as _};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, ValueEnum as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
@@ -25,6 +25,7 @@ use tokio::time::timeout;
 
 use super::cluster::Cluster;
 use super::connect::ConnectArgs;
+use super::get::Kind;
 use super::{Cli, finished, output};
 
 /// The variable by which a script asks for candidates.
@@ -145,26 +146,26 @@ fn line(words: impl Iterator<Item = OsString>, names: Names) -> Option<(ConnectA
     }
     let (_, of_command) = matches.subcommand()?;
     let kind = of_command.try_get_raw("kind").ok()??.next()?.to_str()?;
-    Some((connect, of_kind(kind)?))
+    Some((connect, of_kind(Kind::from_str(kind, false).ok()?)?))
 }
 
-/// Returns the names of a kind, as it is spelled on the line.
-fn of_kind(kind: &str) -> Option<Names> {
+/// Returns the names of a kind. `None` if the kind has none that a scheduler completes.
+fn of_kind(kind: Kind) -> Option<Names> {
     Some(match kind {
-        "queues" | "queue" | "q" => Names::Queues,
-        "apps" | "app" | "applications" | "application" => Names::Applications,
-        "nodes" | "node" | "no" => Names::Nodes,
-        "rms" | "rm" | "sessions" | "session" => Names::Managers,
-        "partitions" | "partition" | "part" => Names::Partitions,
-        "users" | "user" => Names::Users,
-        "groups" | "group" => Names::Groups,
-        _ => return None,
+        Kind::Queues => Names::Queues,
+        Kind::Apps => Names::Applications,
+        Kind::Nodes => Names::Nodes,
+        Kind::Rms => Names::Managers,
+        Kind::Partitions => Names::Partitions,
+        Kind::Users => Names::Users,
+        Kind::Groups => Names::Groups,
+        Kind::Decisions | Kind::Events => return None,
     })
 }
 
 /// The names found so far.
 struct Found<'t> {
-    /// What they begin with.
+    /// The beginning of each name.
     typed: &'t str,
     names: BTreeSet<String>,
 }

@@ -75,8 +75,9 @@ impl Form {
     }
 }
 
-/// What precedes a template and the user's columns.
+/// Prefix of a template.
 const PATH_PREFIX: &str = "jsonpath=";
+/// Prefix of the user's columns.
 const COLUMNS_PREFIX: &str = "custom-columns=";
 
 /// Reads a [`Form`] from the command line.

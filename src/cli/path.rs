@@ -9,7 +9,7 @@
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// What a path may have in brackets.
+/// The contents of brackets that a path may have, for errors.
 const IN_BRACKETS: &str = "brackets have a number, a range such as `1:3`, `*`, a name in quotes, or a filter such as `?(@.a==1)`";
 
 /// A path that selects values of a document.

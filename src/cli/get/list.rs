@@ -22,7 +22,8 @@ use crate::cli::table::Table;
 use crate::clock::now_ns;
 use crate::logging::clean;
 
-/// The state shown for an item that has disappeared.
+/// The state shown for an item that has disappeared. If its kind has no state, it stands behind the
+/// name.
 const GONE: &str = "Gone";
 
 /// The optional columns of a list.
@@ -235,7 +236,12 @@ impl Printer {
             match gone {
                 Printed::Cells(_) if matches!(self.form, Form::Name) => {}
                 Printed::Cells(mut cells) => {
-                    cells.splice(..2, [name, GONE.to_owned()]);
+                    // Without a column for the state, the name says it.
+                    if T::HAS_STATE {
+                        cells[1] = GONE.to_owned();
+                    } else {
+                        cells[0] = format!("{name} ({GONE})");
+                    }
                     cells.extend(T::HAS_AGE.then(String::new));
                     cells.extend(self.columns.why.then(String::new));
                     rows.push(self.timed(cells));
@@ -304,6 +310,7 @@ impl Printer {
 mod tests {
     use clap::builder::TypedValueParser as _;
     use expect_test::expect;
+    use monoceros_proto::v1;
     use serde_json::json;
 
     use super::super::Kind;
@@ -389,6 +396,18 @@ mod tests {
             Gone   a
         "#]]
         .assert_eq(&watched(form("custom-columns=IS:.state,OF:.name")));
+    }
+
+    #[test]
+    fn a_removed_entry_without_a_state_keeps_its_cells() {
+        let users = [v1::UserInfo { name: "alice".to_owned(), ..Default::default() }];
+        let mut printer = Printer::new(Form::Table, false, &users);
+        let shown = printer.changes(&users).unwrap();
+        let shown: Vec<_> = shown.lines().nth(1).unwrap().split_whitespace().collect();
+        let gone = printer.changes::<v1::UserInfo>(&[]).unwrap();
+        let gone: Vec<_> = gone.split_whitespace().collect();
+        assert_eq!((&shown[..1], &gone[..2]), (&["alice"][..], &["alice", "(Gone)"][..]));
+        assert_eq!(shown[1..], gone[2..]);
     }
 
     #[test]

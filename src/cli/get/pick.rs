@@ -1,4 +1,5 @@
-//! Which entries of a list are printed, and in what order: `--selector`, `--sort-by`, `--limit`.
+//! Selection, order and number of the entries that a list prints: `--selector`, `--sort-by` and
+//! `--limit`.
 
 use std::cmp::Ordering;
 
@@ -85,10 +86,21 @@ impl PickArgs {
 }
 
 /// The value by which an entry is ordered. Numbers come before texts.
-#[derive(Debug, PartialEq, PartialOrd)]
+#[derive(Debug)]
 enum Rank {
     Number(f64),
     Text(String),
+}
+
+impl Rank {
+    fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Number(a), Self::Number(b)) => a.total_cmp(b),
+            (Self::Text(a), Self::Text(b)) => a.cmp(b),
+            (Self::Number(_), Self::Text(_)) => Ordering::Less,
+            (Self::Text(_), Self::Number(_)) => Ordering::Greater,
+        }
+    }
 }
 
 /// Reads the value by which an entry is ordered. `None` if it has none.
@@ -104,7 +116,7 @@ impl SortBy {
         }
         ranked.sort_by(|(a, _), (b, _)| match (a, b) {
             (Some(a), Some(b)) => {
-                let order = a.partial_cmp(b).unwrap_or(Ordering::Equal);
+                let order = a.compare(b);
                 if self.is_descending { order.reverse() } else { order }
             }
             _ => b.is_some().cmp(&a.is_some()),
@@ -160,9 +172,11 @@ fn at(path: &Path, document: &Value) -> Option<Rank> {
     }
 }
 
-/// Returns the value of a cell: a number, also before a slash and its limit, or a text.
+/// Returns the value of a cell: a number, also before a slash and its limit, or a text. Names such
+/// as `nan` and `inf` are texts.
 fn of_cell(cell: &str) -> Option<Rank> {
-    let number = cell.split('/').next().and_then(|it| it.parse().ok()).map(Rank::Number);
+    let number = cell.split('/').next().and_then(|it| it.parse::<f64>().ok());
+    let number = number.filter(|number| number.is_finite()).map(Rank::Number);
     number.or_else(|| (!cell.is_empty()).then(|| Rank::Text(cell.to_owned())))
 }
 
@@ -212,6 +226,16 @@ mod tests {
             assert_eq!(sorted(by, None).unwrap(), expected, "{by}");
         }
         assert_eq!(sorted("-memory", Some(2)).unwrap(), "n1 n2");
+    }
+
+    #[test]
+    fn names_that_parse_as_no_finite_number_are_texts() {
+        let names = ["nan", "b", "2", "inf", "NaN", "a", "10", "infinity", "c"];
+        let mut nodes: Vec<_> = names.iter().map(|name| node(name, name, 0, 0)).collect();
+        let pick = PickArgs { sort_by: Some("rack".parse().unwrap()), ..PickArgs::default() };
+        pick.arrange(&mut nodes).unwrap();
+        let sorted: Vec<_> = nodes.iter().map(|node| node.node_id.as_str()).collect();
+        assert_eq!(sorted, ["2", "10", "NaN", "a", "b", "c", "inf", "infinity", "nan"]);
     }
 
     #[test]

@@ -179,7 +179,7 @@ pub(super) async fn read(
     caller: &Identity,
     mut request: v1::GetConfigRequest,
 ) -> Result<Response<v1::GetConfigResponse>, Status> {
-    if defaults::apply(handle, caller, &request.rm_id)? {
+    if defaults::concern_none(handle, caller, &request.rm_id)? {
         let handle = handle.clone();
         let read = move || async move { defaults::configuration(&handle).await };
         return shared::read(reads, Kind::Configuration, "", &request, read).await;

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 
 /// Whether a call that names this resource manager concerns none, since none is registered. Fails
 /// if the caller may not read of all.
-pub(super) fn apply(
+pub(super) fn concern_none(
     handle: &SchedulerHandle,
     caller: &Identity,
     rm_id: &str,

@@ -160,7 +160,7 @@ impl AdminService for Admin {
         request: Request<v1::GetQueuesRequest>,
     ) -> RpcResult<v1::GetQueuesResponse> {
         let (caller, mut request) = opened(request);
-        if defaults::apply(&self.edge.handle, &caller, &request.rm_id)? {
+        if defaults::concern_none(&self.edge.handle, &caller, &request.rm_id)? {
             let (handle, wanted) = (self.edge.handle.clone(), request.clone());
             let read = move || async move { defaults::queues(&handle, request).await };
             return shared::read(&self.reads, Kind::Queues, "", &wanted, read).await;

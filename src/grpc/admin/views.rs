@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_was_not_explained_shows_what_was_found_last() {
+    fn an_unexplained_application_shows_its_last_try() {
         let found = |message: &str| AllocationLogEntry {
             message: message.to_owned(),
             ..AllocationLogEntry::default()
