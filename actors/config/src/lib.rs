@@ -44,6 +44,7 @@ mod resource_types;
 mod scalars;
 mod settings;
 mod shown;
+mod spelling;
 pub mod task_groups;
 #[cfg(test)]
 mod tests;
@@ -66,7 +67,6 @@ pub use monoceros_rules::values::partition_name::{
 use monoceros_rules::values::resources::NameHolder;
 
 pub use self::checksum::carries_checksum;
-pub use self::document::closest;
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
 pub use self::resource_types::{KnownTypes, NamedTypes};
@@ -74,6 +74,7 @@ pub use self::shown::{
     FREE_KEYS, Shown, ShownFilter, ShownLimit, ShownNodeOrder, ShownPartition, ShownPreemption,
     ShownQueue, ShownResolver, ShownResources, ShownRule, ShownTemplate,
 };
+pub use self::spelling::closest;
 
 /// The configuration used if the supplied text is empty: open to everybody, with a leaf for each
 /// namespace and `root.default` for applications without one. Queues are created when they are

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::document::closest;
+use crate::closest;
 use crate::error::{ConfigWarning, Location, Report};
 
 /// Types that exist in every cluster.

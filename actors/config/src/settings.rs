@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::document::{Texts, closest};
+use super::document::Texts;
 use super::error::Report;
-use super::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueSettings};
+use super::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueSettings, closest};
 use monoceros_rules::queues::EvictionBounds;
 use monoceros_rules::values::duration;
 

@@ -83,17 +83,3 @@ keys! {
 /// Names of mappings whose keys are chosen by the author.
 pub(super) const TEXTS: &str = "this";
 pub(super) const WEIGHTS: &str = "`resourceweights`";
-
-/// Returns the word that the writer most likely meant: spelled the same except for case and
-/// separators, or with a third of its letters wrong at most.
-pub fn closest<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    let bare = |text: &str| -> String {
-        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
-    };
-    let written = bare(&written.chars().take(64).collect::<String>());
-    words
-        .map(|word| (strsim::damerau_levenshtein(&written, &bare(word)), word))
-        .filter(|(distance, word)| *distance <= word.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, word)| word)
-}

@@ -10,7 +10,6 @@ mod partitions;
 mod queues;
 mod reader;
 
-pub use self::keys::closest;
 use self::keys::{DocumentKey, Key as _, PartitionKey};
 use self::reader::{Cursor, Reader};
 use super::error::{Location, Report};

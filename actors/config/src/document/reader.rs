@@ -1,8 +1,9 @@
 //! Reads the types of values: mappings, lists, texts, counts, booleans. Reports a value of the
 //! wrong type with its location, so that no other module depends on how the tree is built.
 
-use super::keys::{Key, TEXTS, WEIGHTS, closest};
+use super::keys::{Key, TEXTS, WEIGHTS};
 use super::{Field, Located, Names, Texts};
+use crate::closest;
 use crate::error::{Location, Report};
 use crate::scalars;
 use crate::yaml::{self, At, Node, Value};

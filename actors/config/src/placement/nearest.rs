@@ -8,6 +8,7 @@
 use std::fmt;
 
 use super::QueueTree;
+use crate::closest;
 
 /// Most queues of one level that are compared with a name.
 const SIBLINGS_MAX: usize = 200;
@@ -57,38 +58,4 @@ fn nearest<T: QueueTree>(path: &str, tree: &T) -> Option<String> {
     }
     let leaf = tree.find(&found).is_some_and(|queue| tree.is_leaf(queue));
     leaf.then_some(found)
-}
-
-/// Returns the first of the names with the fewest differences: a third of the letters at most, or
-/// one of a short name, and never all of them.
-fn closest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let close = names.filter_map(|name| {
-        let longer = written.len().max(name.len());
-        let most = (longer / 3).max(1).min(longer - 1);
-        if written.len().abs_diff(name.len()) > most {
-            return None;
-        }
-        let differences = strsim::damerau_levenshtein(written, name);
-        (differences <= most).then_some((differences, name))
-    });
-    close.min_by_key(|(differences, _)| *differences).map(|(_, name)| name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_close_name_keeps_most_letters() {
-        for (written, names, close) in [
-            ("aa", &["a", "b"][..], Some("a")),
-            ("a", &["b"], None),
-            ("batc", &["bat", "batch"], Some("bat")),
-            ("analytisc", &["analytics", "statistics"], Some("analytics")),
-            ("etl", &["dev", "prod"], None),
-            ("x", &[], None),
-        ] {
-            assert_eq!(closest(written, names.iter().copied()), close, "{written}");
-        }
-    }
 }

@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use self::draft::Draft;
-use super::document::{Document, Field, Limit, Located, Partition, Queue, closest};
+use super::document::{Document, Field, Limit, Located, Partition, Queue};
 use super::error::{Location, Report};
 use super::placement::Expressions;
 use super::settings;
 use super::shown::{ShownNodeOrder, ShownPartition, ShownPreemption, ShownResolver};
-use super::{NamedTypes, NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags};
+use super::{NamedTypes, NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags, closest};
 use monoceros_rules::values::resources::Limits;
 
 pub(super) const DEFAULT_PARTITION: &str = "default";
