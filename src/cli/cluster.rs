@@ -15,6 +15,9 @@ use crate::logging::clean;
 /// Most rows of a list, which is in memory before it is printed.
 const MOST_ROWS: usize = 1_000_000;
 
+/// Entries of a page by default.
+const USUAL_PAGE: u32 = 1_000;
+
 /// Most resource managers that an error names.
 const MANAGERS_SHOWN: usize = 10;
 
@@ -40,8 +43,60 @@ pub(super) struct ApplicationFilter {
     pub(super) list: v1::ApplicationList,
     /// Whether the answer lists allocations and pending requests.
     pub(super) details: bool,
-    /// Whether the answer says why each live application waits.
+    /// Whether the answer says why live applications wait.
     pub(super) why: bool,
+    /// Most applications of the answer. `None`: all.
+    pub(super) most: Option<usize>,
+}
+
+/// A page of a list, as it is requested.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    /// Most entries. 0 is the default of the scheduler.
+    size: u32,
+    /// The token that came with the page before. Empty for the first page.
+    token: String,
+}
+
+/// The entries of a page, and the token of the next one. The token is empty after the last page.
+pub(super) type Entries<T> = (Vec<T>, String);
+
+/// Reads a list in pages of `size` while `take` returns true.
+pub(super) async fn each_page<T>(
+    size: u32,
+    mut read: impl AsyncFnMut(Page) -> anyhow::Result<Entries<T>>,
+    mut take: impl FnMut(Vec<T>) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let mut token = String::new();
+    loop {
+        let (entries, next) = read(Page { size, token }).await?;
+        if !take(entries)? || next.is_empty() {
+            return Ok(());
+        }
+        token = next;
+    }
+}
+
+/// Reads the first `most` entries of a list, in pages of `size`.
+async fn first<T>(
+    most: usize,
+    size: u32,
+    read: impl AsyncFnMut(Page) -> anyhow::Result<Entries<T>>,
+) -> anyhow::Result<Vec<T>> {
+    let mut rows = Vec::new();
+    let take = |entries| {
+        rows.extend(entries);
+        Ok(rows.len() < most && !is_too_many(rows.len())?)
+    };
+    each_page(size, read, take).await?;
+    rows.truncate(most.min(MOST_ROWS));
+    Ok(rows)
+}
+
+/// Returns the size of pages that hold no more than `most` entries. 0 is the default of the
+/// scheduler.
+fn page_size(most: usize) -> u32 {
+    u32::try_from(most).ok().filter(|most| *most < USUAL_PAGE).unwrap_or_default()
 }
 
 /// Recent decisions.
@@ -76,17 +131,24 @@ impl Cluster {
         }
     }
 
-    /// Returns a queue with its subtree. An empty path selects all queues.
+    /// Returns a queue with its subtree. An empty path selects all queues. Prints once that the
+    /// answer is about no resource manager.
     pub(super) async fn queue(&mut self, path: &str) -> anyhow::Result<Option<v1::QueueInfo>> {
+        let answer = self.read_queue(path).await?;
+        self.say_default(answer.is_default)?;
+        Ok(answer.root)
+    }
+
+    /// Returns a queue with its subtree, and whether it is about no resource manager. Prints
+    /// nothing.
+    pub(super) async fn read_queue(&mut self, path: &str) -> anyhow::Result<v1::GetQueuesResponse> {
         let request = v1::GetQueuesRequest {
             rm_id: self.rm.clone(),
             partition_name: self.partition.clone(),
             queue: path.to_owned(),
             depth: 0,
         };
-        let answer = self.admin.get_queues(request).await?.into_inner();
-        self.say_default(answer.is_default)?;
-        Ok(answer.root)
+        Ok(self.admin.get_queues(request).await?.into_inner())
     }
 
     /// Returns the configuration of the selected resource manager, or of those that bring none.
@@ -115,13 +177,7 @@ impl Cluster {
 
     /// Returns a queue and its subtree as a list in the order of the tree, without nested children.
     pub(super) async fn queues(&mut self, path: &str) -> anyhow::Result<Vec<v1::QueueInfo>> {
-        let mut rest: Vec<_> = self.queue(path).await?.into_iter().collect();
-        let mut queues = Vec::new();
-        while let Some(mut queue) = rest.pop() {
-            rest.extend(std::mem::take(&mut queue.children).into_iter().rev());
-            queues.push(queue);
-        }
-        Ok(queues)
+        Ok(listed(self.queue(path).await?))
     }
 
     /// Lists applications by id.
@@ -129,55 +185,62 @@ impl Cluster {
         &mut self,
         filter: &ApplicationFilter,
     ) -> anyhow::Result<Vec<v1::ApplicationInfo>> {
-        let mut applications = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let request = v1::ListApplicationsRequest {
-                rm_id: self.rm.clone(),
-                partition_name: self.partition.clone(),
-                queue: filter.queue.clone(),
-                states: filter.states.clone(),
-                users: filter.users.clone(),
-                application_ids: filter.ids.clone(),
-                details: filter.details,
-                page_size: 0,
-                page_token,
-                list: filter.list.into(),
-                why: filter.why,
-            };
-            let page = self.admin.list_applications(request).await?.into_inner();
-            applications.extend(page.applications);
-            page_token = page.next_page_token;
-            if page_token.is_empty() || is_enough(applications.len())? {
-                return Ok(applications);
-            }
-        }
+        let most = filter.most.unwrap_or(usize::MAX);
+        let read = async |page| self.applications_page(filter, page).await;
+        first(most, page_size(most), read).await
     }
 
-    /// Lists nodes by id: the given ones, or all.
+    /// Lists a page of applications. [`ApplicationFilter::most`] has no effect.
+    pub(super) async fn applications_page(
+        &mut self,
+        filter: &ApplicationFilter,
+        page: Page,
+    ) -> anyhow::Result<Entries<v1::ApplicationInfo>> {
+        let request = v1::ListApplicationsRequest {
+            rm_id: self.rm.clone(),
+            partition_name: self.partition.clone(),
+            queue: filter.queue.clone(),
+            states: filter.states.clone(),
+            users: filter.users.clone(),
+            application_ids: filter.ids.clone(),
+            details: filter.details,
+            page_size: page.size,
+            page_token: page.token,
+            list: filter.list.into(),
+            why: filter.why,
+        };
+        let answer = self.admin.list_applications(request).await?.into_inner();
+        Ok((answer.applications, answer.next_page_token))
+    }
+
+    /// Lists at most `most` nodes by id, the given ones or all.
     pub(super) async fn nodes(
         &mut self,
         ids: &[String],
         details: bool,
+        most: usize,
     ) -> anyhow::Result<Vec<v1::NodeState>> {
-        let mut nodes = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let request = v1::ListNodesRequest {
-                rm_id: self.rm.clone(),
-                partition_name: self.partition.clone(),
-                node_ids: ids.to_vec(),
-                details,
-                page_size: 0,
-                page_token,
-            };
-            let page = self.admin.list_nodes(request).await?.into_inner();
-            nodes.extend(page.nodes);
-            page_token = page.next_page_token;
-            if page_token.is_empty() || is_enough(nodes.len())? {
-                return Ok(nodes);
-            }
-        }
+        let read = async |page| self.nodes_page(ids, details, page).await;
+        first(most, page_size(most), read).await
+    }
+
+    /// Lists a page of nodes.
+    pub(super) async fn nodes_page(
+        &mut self,
+        ids: &[String],
+        details: bool,
+        page: Page,
+    ) -> anyhow::Result<Entries<v1::NodeState>> {
+        let request = v1::ListNodesRequest {
+            rm_id: self.rm.clone(),
+            partition_name: self.partition.clone(),
+            node_ids: ids.to_vec(),
+            details,
+            page_size: page.size,
+            page_token: page.token,
+        };
+        let answer = self.admin.list_nodes(request).await?.into_inner();
+        Ok((answer.nodes, answer.next_page_token))
     }
 
     /// Lists partitions: those of the selected resource manager, or all that the caller may read.
@@ -194,25 +257,27 @@ impl Cluster {
         names: &[String],
         most: usize,
     ) -> anyhow::Result<Vec<v1::UserInfo>> {
-        let mut users = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let request = v1::ListUsersRequest {
-                rm_id: self.rm.clone(),
-                partition_name: self.partition.clone(),
-                queue: queue.to_owned(),
-                page_size: 0,
-                page_token,
-                names: names.to_vec(),
-            };
-            let page = self.admin.list_users(request).await?.into_inner();
-            users.extend(page.users);
-            page_token = page.next_page_token;
-            if page_token.is_empty() || users.len() >= most || is_enough(users.len())? {
-                users.truncate(most);
-                return Ok(users);
-            }
-        }
+        // With a queue a page has fewer entries than its size, so the size is not `most`.
+        first(most, 0, async |page| self.users_page(queue, names, page).await).await
+    }
+
+    /// Lists a page of users.
+    pub(super) async fn users_page(
+        &mut self,
+        queue: &str,
+        names: &[String],
+        page: Page,
+    ) -> anyhow::Result<Entries<v1::UserInfo>> {
+        let request = v1::ListUsersRequest {
+            rm_id: self.rm.clone(),
+            partition_name: self.partition.clone(),
+            queue: queue.to_owned(),
+            page_size: page.size,
+            page_token: page.token,
+            names: names.to_vec(),
+        };
+        let answer = self.admin.list_users(request).await?.into_inner();
+        Ok((answer.users, answer.next_page_token))
     }
 
     /// Lists at most `most` groups, as [`Self::users`] lists users.
@@ -222,25 +287,26 @@ impl Cluster {
         names: &[String],
         most: usize,
     ) -> anyhow::Result<Vec<v1::GroupInfo>> {
-        let mut groups = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let request = v1::ListGroupsRequest {
-                rm_id: self.rm.clone(),
-                partition_name: self.partition.clone(),
-                queue: queue.to_owned(),
-                page_size: 0,
-                page_token,
-                names: names.to_vec(),
-            };
-            let page = self.admin.list_groups(request).await?.into_inner();
-            groups.extend(page.groups);
-            page_token = page.next_page_token;
-            if page_token.is_empty() || groups.len() >= most || is_enough(groups.len())? {
-                groups.truncate(most);
-                return Ok(groups);
-            }
-        }
+        first(most, 0, async |page| self.groups_page(queue, names, page).await).await
+    }
+
+    /// Lists a page of groups.
+    pub(super) async fn groups_page(
+        &mut self,
+        queue: &str,
+        names: &[String],
+        page: Page,
+    ) -> anyhow::Result<Entries<v1::GroupInfo>> {
+        let request = v1::ListGroupsRequest {
+            rm_id: self.rm.clone(),
+            partition_name: self.partition.clone(),
+            queue: queue.to_owned(),
+            page_size: page.size,
+            page_token: page.token,
+            names: names.to_vec(),
+        };
+        let answer = self.admin.list_groups(request).await?.into_inner();
+        Ok((answer.groups, answer.next_page_token))
     }
 
     /// Returns at most `most` recent decisions that match the request and have a higher number than
@@ -369,11 +435,55 @@ fn is_unknown_queue(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(|status| is_refused(status, "QUEUE_UNKNOWN"))
 }
 
-/// Whether the bound on rows is reached. Prints a message then.
-fn is_enough(rows: usize) -> anyhow::Result<bool> {
-    if rows < MOST_ROWS {
+/// Lists a queue and its subtree in the order of the tree, without nested children.
+pub(super) fn listed(root: Option<v1::QueueInfo>) -> Vec<v1::QueueInfo> {
+    let mut rest: Vec<_> = root.into_iter().collect();
+    let mut queues = Vec::new();
+    while let Some(mut queue) = rest.pop() {
+        rest.extend(std::mem::take(&mut queue.children).into_iter().rev());
+        queues.push(queue);
+    }
+    queues
+}
+
+/// Whether there are more rows than are kept in memory. Prints a message then.
+fn is_too_many(rows: usize) -> anyhow::Result<bool> {
+    if rows <= MOST_ROWS {
         return Ok(false);
     }
     writeln!(io::stderr(), "there are more than {MOST_ROWS}: only these are shown, use filters")?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the page of the numbers from 0 to 9, with the number of the next page as token.
+    fn numbers(page: &Page) -> Entries<u32> {
+        let from = page.token.parse().unwrap_or(0);
+        let next = from + page.size;
+        ((from..next).collect(), if next < 10 { next.to_string() } else { String::new() })
+    }
+
+    #[tokio::test]
+    async fn pages_are_read_until_there_is_enough() {
+        for (most, size, expected, n_pages) in [(3, 2, 3, 2), (4, 2, 4, 2), (1, 5, 1, 1)] {
+            let mut n_read = 0;
+            let read = async |page| {
+                n_read += 1;
+                Ok(numbers(&page))
+            };
+            let rows = first(most, size, read).await.unwrap();
+            assert_eq!(rows, (0..expected).collect::<Vec<_>>(), "{most}");
+            assert_eq!(n_read, n_pages, "{most}");
+        }
+        let all = first(usize::MAX, 5, async |page| Ok(numbers(&page))).await.unwrap();
+        assert_eq!(all.len(), 10);
+    }
+
+    #[test]
+    fn a_page_is_no_larger_than_needed() {
+        assert_eq!([5, 999, 1_000, usize::MAX].map(page_size), [5, 999, 0, 0]);
+    }
 }

@@ -23,7 +23,7 @@ use clap_complete::{CompleteEnv, Shell};
 use monoceros_proto::v1;
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
+use super::cluster::{ApplicationFilter, Cluster, Entries, Page, each_page, listed};
 use super::connect::ConnectArgs;
 use super::get::Kind;
 use super::{Cli, finished, output};
@@ -182,14 +182,37 @@ impl Found<'_> {
     fn is_full(&self) -> bool {
         self.names.len() == MOST
     }
+
+    /// Adds the names of a list page by page, until there are enough.
+    async fn add_pages<T>(
+        &mut self,
+        name: impl Fn(T) -> String,
+        read: impl AsyncFnMut(Page) -> anyhow::Result<Entries<T>>,
+    ) -> anyhow::Result<()> {
+        let take = |entries: Vec<T>| {
+            self.add(entries.into_iter().map(&name));
+            Ok(!self.is_full())
+        };
+        each_page(PAGE, read, take).await
+    }
 }
 
 async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow::Result<()> {
     let mut cluster = Cluster::connect(args).await?;
     match names {
-        Names::Queues => found.add(cluster.queues("").await?.into_iter().map(|it| it.path)),
-        Names::Applications => applications(&mut cluster, found).await?,
-        Names::Nodes => nodes(&mut cluster, found).await?,
+        Names::Queues => {
+            let root = cluster.read_queue("").await?.root;
+            found.add(listed(root).into_iter().map(|it| it.path));
+        }
+        Names::Applications => {
+            let filter = ApplicationFilter::default();
+            let read = async |page| cluster.applications_page(&filter, page).await;
+            found.add_pages(|it: v1::ApplicationInfo| it.application_id, read).await?;
+        }
+        Names::Nodes => {
+            let read = async |page| cluster.nodes_page(&[], false, page).await;
+            found.add_pages(|it: v1::NodeState| it.node_id, read).await?;
+        }
         Names::Managers => {
             let request = v1::ListSessionsRequest {};
             let sessions = cluster.admin.list_sessions(request).await?.into_inner().sessions;
@@ -199,52 +222,16 @@ async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow
             found.add(cluster.partitions().await?.into_iter().map(|it| it.name));
         }
         Names::Users => {
-            found.add(cluster.users("", &[], MOST).await?.into_iter().map(|it| it.name));
+            let read = async |page| cluster.users_page("", &[], page).await;
+            found.add_pages(|it: v1::UserInfo| it.name, read).await?;
         }
         Names::Groups => {
-            found.add(cluster.groups("", &[], MOST).await?.into_iter().map(|it| it.name));
+            let read = async |page| cluster.groups_page("", &[], page).await;
+            found.add_pages(|it: v1::GroupInfo| it.name, read).await?;
         }
         Names::OfKind => {}
     }
     Ok(())
-}
-
-async fn applications(cluster: &mut Cluster, found: &mut Found<'_>) -> anyhow::Result<()> {
-    let mut page_token = String::new();
-    loop {
-        let request = v1::ListApplicationsRequest {
-            rm_id: cluster.rm.clone(),
-            partition_name: cluster.partition.clone(),
-            page_size: PAGE,
-            page_token,
-            ..Default::default()
-        };
-        let page = cluster.admin.list_applications(request).await?.into_inner();
-        found.add(page.applications.into_iter().map(|it| it.application_id));
-        page_token = page.next_page_token;
-        if page_token.is_empty() || found.is_full() {
-            return Ok(());
-        }
-    }
-}
-
-async fn nodes(cluster: &mut Cluster, found: &mut Found<'_>) -> anyhow::Result<()> {
-    let mut page_token = String::new();
-    loop {
-        let request = v1::ListNodesRequest {
-            rm_id: cluster.rm.clone(),
-            partition_name: cluster.partition.clone(),
-            page_size: PAGE,
-            page_token,
-            ..Default::default()
-        };
-        let page = cluster.admin.list_nodes(request).await?.into_inner();
-        found.add(page.nodes.into_iter().map(|it| it.node_id));
-        page_token = page.next_page_token;
-        if page_token.is_empty() || found.is_full() {
-            return Ok(());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -205,7 +205,9 @@ fn held(allocation: &v1::AllocationInfo, of: &str) -> Vec<String> {
 }
 
 async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
-    let Some(found) = cluster.nodes(&[id.to_owned()], true).await?.pop() else { return Ok(None) };
+    let Some(found) = cluster.nodes(&[id.to_owned()], true, 1).await?.pop() else {
+        return Ok(None);
+    };
     let mut sheet = Sheet::default();
     sheet.line("Node", &found.node_id);
     let state = if found.schedulable { "Open" } else { "Closed: nothing new is placed here" };

@@ -134,7 +134,7 @@ async fn until_empty(
     let began = Instant::now();
     let mut before = None;
     loop {
-        let found = cluster.nodes(ids, false).await?;
+        let found = cluster.nodes(ids, false, usize::MAX).await?;
         let left: BTreeMap<_, _> = found
             .into_iter()
             .filter(|node| node.allocations > 0)

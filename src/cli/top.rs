@@ -99,7 +99,7 @@ struct User {
 async fn read(cluster: &mut Cluster, kind: Compared) -> anyhow::Result<Vec<User>> {
     Ok(match kind {
         Compared::Nodes => {
-            let nodes = cluster.nodes(&[], false).await?.into_iter();
+            let nodes = cluster.nodes(&[], false, usize::MAX).await?.into_iter();
             nodes.map(|it| User { usage: node_usage(&it), name: it.node_id }).collect()
         }
         Compared::Queues => {

@@ -32,6 +32,7 @@ pub(super) async fn read(
         details: false,
         // It changes with every placement, so a watch would print little else.
         why: !args.watch && !matches!(args.output, Form::Name),
+        most: Some(args.most::<v1::ApplicationInfo>()),
     };
     cluster.applications(&filter).await
 }

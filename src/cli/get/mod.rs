@@ -175,6 +175,18 @@ impl GetArgs {
         }
     }
 
+    /// Returns the number of entries to read: the limit, or all if they are sorted or filtered after
+    /// they were read.
+    fn most<T: Item>(&self) -> usize {
+        let is_filtered_here = !self.names.is_empty()
+            || !self.pick.selector.is_empty()
+            || (!self.state.is_empty() && !T::STATES.is_empty());
+        match self.pick.limit {
+            Some(limit) if self.pick.sort_by.is_none() && !is_filtered_here => limit as usize,
+            _ => usize::MAX,
+        }
+    }
+
     /// Fails if a filter does not apply to this kind.
     fn check(&self) -> anyhow::Result<()> {
         let (is_queued, has_state) = match self.kind {
@@ -280,7 +292,31 @@ pub(super) async fn run(cluster: &mut Cluster, args: GetArgs) -> anyhow::Result<
 
 #[cfg(test)]
 mod tests {
+    use monoceros_proto::v1;
+
     use super::*;
+
+    #[test]
+    fn a_limit_bounds_the_reads_unless_all_are_needed() {
+        let pick = PickArgs { limit: Some(5), ..PickArgs::default() };
+        let args = GetArgs { pick: pick.clone(), ..GetArgs::all(Kind::Apps) };
+        assert_eq!(args.most::<v1::ApplicationInfo>(), 5);
+        assert_eq!(GetArgs::all(Kind::Apps).most::<v1::ApplicationInfo>(), usize::MAX);
+        // The scheduler filters applications by state, and the command filters nodes.
+        let args = GetArgs { state: vec!["Open".to_owned()], ..args };
+        assert_eq!(args.most::<v1::ApplicationInfo>(), 5);
+        assert_eq!(args.most::<v1::NodeState>(), usize::MAX);
+        for pick in [
+            PickArgs { sort_by: Some("-cores".parse().unwrap()), ..pick.clone() },
+            PickArgs { selector: "team=data".parse().unwrap(), ..pick.clone() },
+        ] {
+            let args = GetArgs { pick, ..GetArgs::all(Kind::Apps) };
+            assert_eq!(args.most::<v1::ApplicationInfo>(), usize::MAX);
+        }
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let args = GetArgs { names, pick, ..GetArgs::all(Kind::Apps) };
+        assert_eq!(args.most::<v1::ApplicationInfo>(), usize::MAX);
+    }
 
     #[test]
     fn an_inapplicable_filter_is_refused() {

@@ -18,7 +18,7 @@ pub(super) async fn read(
     cluster: &mut Cluster,
     args: &GetArgs,
 ) -> anyhow::Result<Vec<v1::NodeState>> {
-    cluster.nodes(&args.names, false).await
+    cluster.nodes(&args.names, false, args.most::<v1::NodeState>()).await
 }
 
 impl Item for v1::NodeState {

@@ -15,14 +15,16 @@ pub(super) async fn users(
     cluster: &mut Cluster,
     args: &GetArgs,
 ) -> anyhow::Result<Vec<v1::UserInfo>> {
-    cluster.users(args.queue.as_deref().unwrap_or_default(), &args.names, usize::MAX).await
+    let most = args.most::<v1::UserInfo>();
+    cluster.users(args.queue.as_deref().unwrap_or_default(), &args.names, most).await
 }
 
 pub(super) async fn groups(
     cluster: &mut Cluster,
     args: &GetArgs,
 ) -> anyhow::Result<Vec<v1::GroupInfo>> {
-    cluster.groups(args.queue.as_deref().unwrap_or_default(), &args.names, usize::MAX).await
+    let most = args.most::<v1::GroupInfo>();
+    cluster.groups(args.queue.as_deref().unwrap_or_default(), &args.names, most).await
 }
 
 /// Returns the amounts and their limit.

@@ -205,6 +205,9 @@ impl AdminService for Admin {
             v1::ApplicationList::Ended => (ApplicationList::Ended(filter), true),
             v1::ApplicationList::Rejected => (ApplicationList::Rejected(filter), true),
         };
+        // Each explanation costs a step of the partition, so a caller that reads all pages gets those
+        // of the first.
+        let is_first = page.after.is_none();
         let page = Page { newest_first, ..page };
         let extras = views::Extras { details: request.details, why: request.why && !newest_first };
         let (handle, of) = (self.edge.handle.clone(), target.partition.clone());
@@ -215,7 +218,7 @@ impl AdminService for Admin {
                 error => CallRefusal::unread(error, &target.rm_id),
             })?;
             let (page, next_page_token) = (read.rows, read.next.unwrap_or_default());
-            let explains = extras.details || extras.why;
+            let explains = extras.details || (extras.why && is_first);
             let waiting = page.iter().filter(|found| explains && !found.requests.is_empty());
             let waiting: Vec<_> = waiting.map(|found| found.application_id.clone()).collect();
             let reasons = Reasons::read(&handle, &target.partition, &waiting).await;
