@@ -169,9 +169,8 @@ impl Partition {
 
     fn reject(&mut self, new: &NewApplication, reason: Rejection, baton: &mut Baton) {
         let id = &new.id;
-        let why = reason.to_string();
         self.keep_ended(
-            Ended::rejected(id, &new.queue, &new.user, &new.groups, &why, baton.now_ns),
+            Ended::rejected(id, &new.queue, &new.user, &new.groups, &reason, baton.now_ns),
             baton,
         );
         baton.happens(|at| Event::of(EventKind::AppNew, id, at));

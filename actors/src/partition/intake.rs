@@ -52,8 +52,7 @@ impl Partition {
                     Rejection::ApplicationId(_) | Rejection::PartitionOfApplication { .. }
                 );
                 if !is_of_none {
-                    let why = reason.to_string();
-                    let kept = Ended::rejected(id, queue, "", &[], &why, baton.now_ns);
+                    let kept = Ended::rejected(id, queue, "", &[], reason, baton.now_ns);
                     self.keep_ended(kept, baton);
                 }
                 count_rejected(queue, baton);

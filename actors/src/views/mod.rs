@@ -30,7 +30,6 @@ use monoceros_rules::queues::{
     ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueConfig, Template,
 };
 use monoceros_rules::specs::ask::Form;
-use monoceros_rules::specs::rejection_cure::cure_of;
 use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::duration;
 use monoceros_rules::values::instant;
@@ -363,7 +362,7 @@ pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
         groups: ended.groups.clone(),
         application_tags: tags(ended.tags.as_ref()),
         rejected_message: ended.rejected.as_deref().unwrap_or_default().to_owned(),
-        rejected_cure: cure_of(ended.rejected.as_deref().unwrap_or_default()),
+        rejected_cure: ended.cure,
         removed_message: removal.map(removed).unwrap_or_default(),
         state_log: state_log(&ended.log),
         wait_log: wait_log(&ended.waits),

@@ -34,6 +34,7 @@ use crate::applications::resource_seconds::History;
 use crate::asks::WaitEntry;
 use crate::specs::ask::TaskGroup;
 use crate::specs::quotas::bytes_of_texts;
+use crate::specs::rejection::Rejection;
 use crate::specs::tags::Tags;
 use crate::values::resources::Resources;
 use crate::values::text::beginning;
@@ -83,6 +84,8 @@ pub struct Ended {
     pub task_groups: Vec<(TaskGroup, Group)>,
     /// The reason of its rejection; `None` if it was not rejected.
     pub rejected: Option<Box<str>>,
+    /// The change by which it would be admitted; empty if it was not rejected, or none is known.
+    pub cure: &'static str,
     /// The facts of its removal by its RM; `None` if it was not removed.
     pub removal: Option<Box<Removal>>,
     /// The resource-seconds that it used.
@@ -114,6 +117,7 @@ impl Ended {
                 .map(|(name, group)| (Arc::clone(name), group.clone()))
                 .collect(),
             rejected: None,
+            cure: "",
             removal: application.removal.clone(),
             history: application.history.clone(),
         }
@@ -145,7 +149,7 @@ impl Ended {
         queue: &str,
         user: &str,
         groups: &[String],
-        why: &str,
+        why: &Rejection,
         now_ns: i64,
     ) -> Self {
         let state = ApplicationState::Rejected;
@@ -163,7 +167,8 @@ impl Ended {
             waits: Vec::new(),
             peak: Resources::new(),
             task_groups: Vec::new(),
-            rejected: Some(beginning(why, TEXT_BYTES).into()),
+            rejected: Some(beginning(&why.to_string(), TEXT_BYTES).into()),
+            cure: why.cure(),
             removal: None,
             history: History::default(),
         }

@@ -12,6 +12,6 @@ pub mod hold_again;
 pub mod identity;
 pub mod quotas;
 pub mod rejection;
-pub mod rejection_cure;
+mod rejection_cure;
 pub mod release;
 pub mod tags;
