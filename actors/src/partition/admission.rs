@@ -5,6 +5,7 @@
 //! added, then the application joins, all in one step, because an empty dynamic queue could
 //! otherwise be removed between the two.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -34,9 +35,6 @@ use crate::events::{Event, EventKind, Message};
 use crate::step::{
     ApplicationEntry, Baton, BatonAddress, Directory, GangOp, Notice, Op, QueueSlot, WaitsFor,
 };
-
-/// Most queues that are searched for the names below one: about 0.1 ms.
-const PATHS_SEARCHED: usize = 10_000;
 
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
@@ -339,6 +337,30 @@ fn fits_below_root(
     Err(Rejection::GangTooLarge { id: Arc::clone(id), queue, ask, max })
 }
 
+/// Returns the names right below a path, in order. The paths below each name are skipped without a
+/// walk.
+fn children<'q, T>(
+    by_path: &'q BTreeMap<Arc<str>, T>,
+    path: &str,
+) -> impl Iterator<Item = &'q str> + use<'q, T> {
+    let below = format!("{path}.");
+    let mut from = below.clone();
+    std::iter::from_fn(move || {
+        loop {
+            let range = (Bound::Included(&*from), Bound::Unbounded);
+            let (found, _) = by_path.range::<str, _>(range).next()?;
+            let name = found.strip_prefix(&*below)?;
+            let Some((child, _)) = name.split_once('.') else {
+                // Names such as `a-b` come between `a` and the paths below `a`.
+                from = format!("{found}\0");
+                return Some(name);
+            };
+            // The slash is the character after the dot.
+            from = format!("{below}{child}/");
+        }
+    })
+}
+
 impl QueueTree for Directory {
     type Queue = QueueSlot;
 
@@ -347,11 +369,7 @@ impl QueueTree for Directory {
     }
 
     fn names_below(&self, path: &str) -> impl Iterator<Item = &str> {
-        let below = format!("{path}.");
-        let from = (Bound::Excluded(&*below), Bound::Unbounded);
-        let paths = self.queue_by_path.range::<str, _>(from).take(PATHS_SEARCHED);
-        let names = paths.map_while(move |(path, _)| path.strip_prefix(&*below));
-        names.filter(|name| !name.contains('.'))
+        children(&self.queue_by_path, path)
     }
 
     fn is_leaf(&self, queue: QueueSlot) -> bool {
@@ -367,5 +385,30 @@ impl QueueTree for Directory {
             let config = &facts.config;
             config.submit_acl.allows(user, groups) || config.admin_acl.allows(user, groups)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(paths: impl IntoIterator<Item = String>) -> Vec<String> {
+        let paths: BTreeMap<Arc<str>, ()> =
+            paths.into_iter().map(|path| (Arc::from(path), ())).collect();
+        children(&paths, "root").map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn names_below_a_queue_come_without_those_of_its_subtree() {
+        let paths = ["root", "root.a", "root.a.b", "root.a-b", "root.a-b.c", "root.a/b", "root.b"];
+        assert_eq!(names(paths.map(str::to_owned)), ["a", "a-b", "a/b", "b"]);
+        assert_eq!(names(["root".to_owned(), "rooted.a".to_owned()]), [""; 0]);
+    }
+
+    #[test]
+    fn a_large_subtree_hides_no_name_behind_it() {
+        let below = (0..20_000).map(|number| format!("root.a.q{number}"));
+        let paths = ["root", "root.a", "root.b"].map(str::to_owned);
+        assert_eq!(names(below.chain(paths)), ["a", "b"]);
     }
 }

@@ -123,8 +123,8 @@ pub trait QueueTree {
 
     /// Finds a queue by its path in lower case.
     fn find(&self, path: &str) -> Option<Self::Queue>;
-    /// The names of the queues right below the queue with this path, in order. A large tree may be
-    /// searched in part.
+    /// The names of the queues right below the queue with this path, in order. Each costs about as
+    /// much as a [`Self::find`], however many queues are below it.
     fn names_below(&self, path: &str) -> impl Iterator<Item = &str>;
     /// Whether the queue holds applications, and so no queues.
     fn is_leaf(&self, queue: Self::Queue) -> bool;
