@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use monoceros_config as config;
-use monoceros_rules::applications::application_state::ApplicationState;
 use tokio::sync::oneshot;
 
 use super::SchedulerHandle;
@@ -69,13 +68,11 @@ impl SchedulerHandle {
             Found::Explained(explained) => Ok(explained),
             Found::NoSuchAsk => Err(ExplainError::AskNotFound { application, ask: key }),
             Found::NoSuchApplication => Err(ExplainError::ApplicationNotFound(application)),
-            Found::Ended { state: ApplicationState::Removed, at_ns, details } => {
+            Found::Removed { at_ns, work } => {
                 let rm = config::rm_id(&entry.name).to_owned();
-                let work = details.unwrap_or_default();
                 Err(ExplainError::ApplicationRemoved { application, rm, at_ns, work })
             }
-            Found::Ended { state, at_ns, details } => {
-                let rejected = details;
+            Found::Ended { state, at_ns, rejected } => {
                 Err(ExplainError::ApplicationEnded { application, state, at_ns, rejected })
             }
         }

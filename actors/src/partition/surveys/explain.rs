@@ -7,6 +7,7 @@ use std::sync::Arc;
 use monoceros_config as config;
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::applications::removal::Removal;
 use monoceros_rules::decide::explain::Why;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::partition_name;
@@ -38,12 +39,19 @@ pub(crate) enum Found {
     NoSuchAsk,
     /// The application has ended.
     Ended {
-        /// `Completed`, `Failed`, `Removed` or `Rejected`.
+        /// `Completed`, `Failed` or `Rejected`.
         state: ApplicationState,
         /// The time of its end, ns since the epoch.
         at_ns: i64,
-        /// The reason of its rejection, or the words of its removal; `None` if it ended otherwise.
-        details: Option<Box<str>>,
+        /// The reason of its rejection; `None` if it was not rejected.
+        rejected: Option<Box<str>>,
+    },
+    /// The application was removed by its RM.
+    Removed {
+        /// The time of its removal, ns since the epoch.
+        at_ns: i64,
+        /// The work that it had then, as the rest of a sentence.
+        work: Box<str>,
     },
     /// The application is unknown, and not among the ended ones that are kept.
     NoSuchApplication,
@@ -165,13 +173,11 @@ impl Partition {
         let Some(ended) = last else { return Found::NoSuchApplication };
         let states = ended.log.iter().rev().map(|(_, state)| *state);
         let state = states.into_iter().find(|state| *state != ApplicationState::Expired);
-        Found::Ended {
-            state: state.unwrap_or(ended.state),
-            at_ns: ended.finished_ns,
-            details: match &ended.removal {
-                Some(removal) => Some(removal.words().into()),
-                None => ended.rejected.clone(),
-            },
+        let (state, at_ns) = (state.unwrap_or(ended.state), ended.finished_ns);
+        if state == ApplicationState::Removed {
+            let work = ended.removal.as_deref().map(Removal::words).unwrap_or_default();
+            return Found::Removed { at_ns, work: work.into() };
         }
+        Found::Ended { state, at_ns, rejected: ended.rejected.clone() }
     }
 }
