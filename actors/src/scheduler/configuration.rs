@@ -1,5 +1,5 @@
-//! Operations on a running scheduler: changes of a configuration or of the state of a partition, and
-//! deregistration of an RM (`docs/admin.md`, `docs/reloading.md`).
+//! Operations on a running scheduler: changes of a configuration or of the state of a partition,
+//! and deregistration of an RM (`docs/admin.md`, `docs/reloading.md`).
 //!
 //! Texts are read here, because in the front all RMs would wait for that.
 
@@ -32,8 +32,8 @@ use crate::views;
 const LOGGED: usize = 20;
 
 impl SchedulerHandle {
-    /// Checks a configuration text as for a registration, with the same quotas. Returns its checksum, or its
-    /// errors. At most two long texts are checked at once in a process.
+    /// Checks a configuration text as for a registration, with the same quotas. Returns its
+    /// checksum, or its errors. At most two long texts are checked at once in a process.
     pub async fn check_configuration(
         &self,
         text: String,
@@ -42,10 +42,11 @@ impl SchedulerHandle {
         Ok(read.map(|document| document.checksum.clone()))
     }
 
-    /// Changes the configuration of an RM: both the queue part and the extra part, or neither. The queue part
-    /// is `config`, else `configs`, else the default configuration. A text with the checksum of the present
-    /// one is not applied again. The change keeps its order among requests of the RM; a long text (64 KiB) is
-    /// ordered when it has been read. The returned configuration is in force.
+    /// Changes the configuration of an RM: both the queue part and the extra part, or neither. The
+    /// queue part is `config`, else `configs`, else the default configuration. A text with the
+    /// checksum of the present one is not applied again. The change keeps its order among requests
+    /// of the RM; a long text (64 KiB) is ordered when it has been read. The returned configuration
+    /// is in force.
     pub async fn update_configuration(
         &self,
         request: si::UpdateConfigurationRequest,
@@ -91,8 +92,8 @@ impl SchedulerHandle {
         answer.await.unwrap_or_else(|_| Err(ConfigurationError::NotRegistered(rm_id.to_owned())))
     }
 
-    /// The configuration of RMs that bring none, unless their policy group has a default of its own. It has no
-    /// `rm_id`.
+    /// The configuration of RMs that bring none, unless their policy group has a default of its
+    /// own. It has no `rm_id`.
     pub async fn default_configuration(&self) -> Result<ConfigurationSnapshot, UpdateError> {
         let document = self.default_document().await?;
         Ok(ConfigurationSnapshot {
@@ -104,8 +105,8 @@ impl SchedulerHandle {
         })
     }
 
-    /// The queues of a partition of [`Self::default_configuration`], with nothing in them; `None` if it has no
-    /// such partition.
+    /// The queues of a partition of [`Self::default_configuration`], with nothing in them; `None`
+    /// if it has no such partition.
     pub async fn default_queue_tree(
         &self,
         partition: &str,
@@ -119,9 +120,9 @@ impl SchedulerHandle {
         self.proxy.ask(FindDefaultQueues).await.map_err(|_| UpdateError::Stopped)
     }
 
-    /// Changes the state of a partition of an RM: it takes nothing new ([`ObjectState::Draining`]), decides
-    /// nothing ([`ObjectState::Stopped`]), or is active again. Returns the earlier state. The change keeps
-    /// its order among requests of the RM.
+    /// Changes the state of a partition of an RM: it takes nothing new ([`ObjectState::Draining`]),
+    /// decides nothing ([`ObjectState::Stopped`]), or is active again. Returns the earlier state.
+    /// The change keeps its order among requests of the RM.
     pub async fn set_partition_state(
         &self,
         rm_id: &str,
@@ -135,8 +136,8 @@ impl SchedulerHandle {
         answer.await.map_err(not_there)?
     }
 
-    /// Deregisters an RM. Its partitions are removed without notifications. Returns the numbers of removed
-    /// objects, after the removal.
+    /// Deregisters an RM. Its partitions are removed without notifications. Returns the numbers of
+    /// removed objects, after the removal.
     pub async fn deregister(&self, rm_id: &str) -> Result<Removed, UpdateError> {
         let (reply, answer) = oneshot::channel();
         let deregister = Deregister { rm_id: rm_id.to_owned(), reply: Some(reply) };
@@ -145,10 +146,10 @@ impl SchedulerHandle {
         Ok(answer.await.unwrap_or_default())
     }
 
-    /// Sets the default queue configuration, for RMs that register without one from now on, and for those that
-    /// did: each gets it as by [`Self::update_configuration`]. Empty: the embedded one. Does not affect RMs
-    /// whose policy group has [a default of its own](Self::set_policy_queues). Returns the result for each
-    /// affected RM.
+    /// Sets the default queue configuration, for RMs that register without one from now on, and for
+    /// those that did: each gets it as by [`Self::update_configuration`]. Empty: the embedded one.
+    /// Does not affect RMs whose policy group has [a default of its own](Self::set_policy_queues).
+    /// Returns the result for each affected RM.
     pub async fn set_default_queues(
         &self,
         yaml: &str,
@@ -156,8 +157,8 @@ impl SchedulerHandle {
         self.change_defaults(DefaultsOf::Others, yaml).await
     }
 
-    /// As [`Self::set_default_queues`], for the RMs of one policy group. Empty: removes the default of the
-    /// group.
+    /// As [`Self::set_default_queues`], for the RMs of one policy group. Empty: removes the default
+    /// of the group.
     pub async fn set_policy_queues(
         &self,
         group: &str,
@@ -166,8 +167,8 @@ impl SchedulerHandle {
         self.change_defaults(DefaultsOf::Group(group.to_owned()), yaml).await
     }
 
-    /// As [`Self::set_policy_queues`], for a group without a default, and only for RMs that register from now
-    /// on: for a caller that sends it together with a registration.
+    /// As [`Self::set_policy_queues`], for a group without a default, and only for RMs that
+    /// register from now on: for a caller that sends it together with a registration.
     pub async fn offer_policy_queues(&self, group: &str, yaml: &str) -> Result<(), ConfigErrors> {
         let document = read(yaml.to_owned()).await?;
         let group = group.to_owned();

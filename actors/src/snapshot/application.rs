@@ -57,10 +57,11 @@ pub struct ApplicationSnapshot {
     /// Why it was rejected.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rejected_message: String,
-    /// What would have it admitted; empty unless it was rejected.
+    /// The change by which it would be admitted; empty unless it was rejected.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub rejected_cure: &'static str,
-    /// Who removed it, and the work that it had then; empty unless it was removed.
+    /// The resource manager that removed it, and the work that it had then, in words; empty unless
+    /// it was removed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub removed_message: String,
     /// Its states since `New`, oldest first.

@@ -112,9 +112,9 @@ export interface Application {
   user?: string;
   groups?: string[];
   rejectedMessage?: string;
-  /** What would have it admitted. */
+  /** The change by which it would be admitted. */
   rejectedCure?: string;
-  /** Who removed it, and the work that it had then. */
+  /** The resource manager that removed it, and the work that it had then, in words. */
   removedMessage?: string;
   applicationTags?: Record<string, string>;
   stateLog?: { time?: Nanos; applicationState?: string }[];

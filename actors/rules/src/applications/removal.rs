@@ -18,7 +18,7 @@ pub struct Removal {
     pub n_allocations: usize,
     /// The sum of its pending asks.
     pub pending: Resources,
-    /// How long the oldest pending ask had waited; `None` if none was pending.
+    /// The time for which the oldest pending ask had waited; `None` if none was pending.
     pub waited: Option<Duration>,
     /// The last reason why a pending ask was not placed; `None` if there is none.
     pub obstacle: Option<Box<str>>,
