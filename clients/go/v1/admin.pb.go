@@ -1506,7 +1506,7 @@ type ListApplicationsRequest struct {
 	// `next_page_token` of the answer before; empty for the first page.
 	PageToken string          `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	List      ApplicationList `protobuf:"varint,10,opt,name=list,proto3,enum=monoceros.v1.ApplicationList" json:"list,omitempty"`
-	// Also `why` and `cure` of the live ones.
+	// Also `why` and `cure` of the live ones, explained on the first page.
 	Why bool `protobuf:"varint,11,opt,name=why,proto3" json:"why,omitempty"`
 }
 
@@ -1706,9 +1706,10 @@ type ApplicationInfo struct {
 	Held []*AllocationInfo `protobuf:"bytes,15,rep,name=held,proto3" json:"held,omitempty"`
 	// With `details` only, by allocation key and task group.
 	Waiting []*RequestInfo `protobuf:"bytes,16,rep,name=waiting,proto3" json:"waiting,omitempty"`
-	// Why it waits, where the request has `why`: the `message` of the first entry that ExplainApplication
-	// has of it. That costs a step of the partition, so it is found for the first 50 applications of a page
-	// that wait for anything; of all others it is what was found when they were last tried, if they were.
+	// Reason for which it waits, where the request has `why`: the `message` of the first entry that
+	// ExplainApplication has of it. That costs a step of the partition, so it is found for the first 50
+	// applications that wait for anything, on the first page only, or on each page with `details`. Others
+	// have what was found when they were last tried, if they were.
 	Why string `protobuf:"bytes,17,opt,name=why,proto3" json:"why,omitempty"`
 	// Why it was rejected, with the code in brackets; empty: it was not.
 	Rejected string `protobuf:"bytes,18,opt,name=rejected,proto3" json:"rejected,omitempty"`
@@ -1717,7 +1718,7 @@ type ApplicationInfo struct {
 	Cure string `protobuf:"bytes,19,opt,name=cure,proto3" json:"cure,omitempty"`
 	// As submitted; of one that has ended only if they are short.
 	Tags map[string]string `protobuf:"bytes,20,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
-	// Who removed it, and the work that it had then; empty: it was not removed.
+	// Remover of the application, and the work that it had then; empty: it was not removed.
 	Removed string `protobuf:"bytes,21,opt,name=removed,proto3" json:"removed,omitempty"`
 }
 
@@ -3766,7 +3767,7 @@ type ListUsersResponse struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// By name.
+	// Users in the order of their names.
 	Users []*UserInfo `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -3892,13 +3893,13 @@ type ListGroupsRequest struct {
 	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	// `default` when empty.
 	PartitionName string `protobuf:"bytes,2,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
-	// As in ListUsersRequest.
+	// Full path of a queue, with the meaning of ListUsersRequest.
 	Queue string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Most groups that are read for the answer, which may have fewer: 1 to 10,000; zero is 1,000.
 	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// `next_page_token` of the answer before; empty for the first page.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// As in ListUsersRequest.
+	// Names of groups, with the bound of ListUsersRequest.
 	Names []string `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`
 }
 
@@ -3981,7 +3982,7 @@ type ListGroupsResponse struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// By name.
+	// Groups in the order of their names.
 	Groups []*GroupInfo `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -4099,7 +4100,7 @@ func (x *GroupInfo) GetQueues() []*QueueUsage {
 	return nil
 }
 
-// What a user or a group has in a queue, that of all queues below included.
+// Usage of a user or a group in a queue and in all queues below, and its limits in the queue.
 type QueueUsage struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
