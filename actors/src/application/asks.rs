@@ -256,7 +256,7 @@ impl Application {
         if pending.is_empty() {
             return false;
         }
-        self.book.asks.note_satisfied(baton.now_ns);
+        self.book.asks.log_waiting(baton.now_ns);
         self.book.gang_asks_otherwise(spec.member_of());
         if let Some(group) = spec.place_in() {
             self.book.gang_mut().end(group, PlaceholderEnd::TimedOut, outstanding);

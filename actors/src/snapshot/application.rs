@@ -67,7 +67,8 @@ pub struct ApplicationSnapshot {
     /// Its states since `New`, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state_log: Vec<StateLogEntry>,
-    /// The causes for which its requests waited, oldest first. Empty in a brief row.
+    /// The causes for which the first of its requests in order waited, oldest first. Empty in a
+    /// brief row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wait_log: Vec<WaitLogEntry>,
     /// The placeholders of each task group, by name of the group.
@@ -104,7 +105,7 @@ pub struct StateLogEntry {
     pub application_state: String,
 }
 
-/// The cause for which requests of an application waited, until the next entry.
+/// The cause for which the first pending request of an application waited, until the next entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitLogEntry {

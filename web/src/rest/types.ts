@@ -118,7 +118,7 @@ export interface Application {
   removedMessage?: string;
   applicationTags?: Record<string, string>;
   stateLog?: { time?: Nanos; applicationState?: string }[];
-  /** Causes for which its requests waited, each until the next entry. Without a cause, nothing was pending. */
+  /** Causes for which the first of its requests waited, each until the next entry. Without a cause, nothing was pending. */
   waitLog?: { time: Nanos; cause?: string }[];
   placeholderData?: TaskGroup[];
   hasReserved?: boolean;

@@ -403,7 +403,7 @@ impl Application {
         changes: &mut Vec<StateChange>,
     ) {
         self.allocated.add(resources);
-        self.asks.note_satisfied(now_ns);
+        self.asks.log_waiting(now_ns);
         self.counts(resources, placeholder, now_ns, changes);
     }
 

@@ -76,7 +76,7 @@ pub struct Ended {
     pub state: ApplicationState,
     /// The states that it entered, oldest first, with times in ns since the epoch.
     pub log: Vec<(i64, ApplicationState)>,
-    /// The obstacles that its asks met, oldest first.
+    /// The obstacles for which it waited, oldest first.
     pub waits: Vec<WaitEntry>,
     /// The component-wise peak of the amount that it held.
     pub peak: Resources,

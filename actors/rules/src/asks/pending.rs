@@ -38,8 +38,8 @@ impl Asks {
         let noted = &mut self.classes[class].noted;
         if noted.is_none_or(|(before, _)| before != obstacle) {
             *noted = Some((obstacle, now_ns));
-            self.note_waiting(obstacle, now_ns);
         }
+        self.log_waiting(now_ns);
     }
 
     /// The number of classes.
