@@ -54,9 +54,14 @@ impl Asks {
 
     /// Returns the obstacle of the first class that does not back off; `None` if it has none.
     fn first_obstacle(&self) -> Option<Obstacle> {
-        let mut classes = self.order.iter().map(|(_, class, _)| *class).take(CLASSES_MAX);
-        let first = classes.find(|class| !self.class_backs_off(*class))?;
-        self.class(first).noted.map(|(obstacle, _)| obstacle)
+        let (_, head, _) = self.order.first(|_| true)?;
+        let first = if self.class_backs_off(*head) {
+            let mut classes = self.order.iter().map(|(_, class, _)| class).take(CLASSES_MAX);
+            classes.find(|class| !self.class_backs_off(**class))?
+        } else {
+            head
+        };
+        self.class(*first).noted.map(|(obstacle, _)| obstacle)
     }
 
     /// Returns the entries of the wait log, the oldest first.
