@@ -6,7 +6,7 @@
 //! * A finding is logged when it first appears, and not again while it lasts.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
@@ -14,6 +14,8 @@ use monoceros_actors::snapshot::{HealthCheckSnapshot, HealthSnapshot};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
+
+use crate::locked::locked;
 
 /// Whether a check found a fault of the scheduler. Faults of outside input were logged when they
 /// arrived.
@@ -28,13 +30,13 @@ pub struct HealthRecord(Arc<Mutex<Option<HealthSnapshot>>>);
 impl HealthRecord {
     /// Returns the outcome. `None` before the first check.
     pub fn outcome(&self) -> Option<HealthSnapshot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.0).clone()
     }
 
     /// Checks the scheduler, and logs new findings and their end.
     pub(super) async fn check(&self, handle: &SchedulerHandle) {
         let found = handle.check_health().await;
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
+        let before = locked(&self.0).replace(found.clone());
         let before = before.unwrap_or_default();
         let wrong = |outcome: &HealthSnapshot| -> BTreeSet<&'static str> {
             let checks = outcome.health_checks.iter();

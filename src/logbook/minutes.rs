@@ -5,7 +5,7 @@
 //! * A sample does not wait for a partition that hangs: it is then taken without numbers.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use crate::clock::now_ns;
+use crate::locked::locked;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -66,7 +67,7 @@ impl Minutes {
             timestamp: sample.at_ns,
             total_applications: sample.ran.map_or(-1, |ran| ran.applications).to_string(),
         };
-        self.samples().iter().map(shown).collect()
+        locked(&self.0).iter().map(shown).collect()
     }
 
     /// Lists the numbers of allocations, placeholders included, the oldest sample first.
@@ -75,7 +76,7 @@ impl Minutes {
             timestamp: sample.at_ns,
             total_containers: sample.ran.map(|ran| ran.allocations.to_string()),
         };
-        self.samples().iter().map(shown).collect()
+        locked(&self.0).iter().map(shown).collect()
     }
 
     /// Takes a sample each minute, the first one after a minute.
@@ -92,16 +93,11 @@ impl Minutes {
     }
 
     fn note(&self, sample: Sample) {
-        let mut samples = self.samples();
+        let mut samples = locked(&self.0);
         if samples.len() == SAMPLES_MAX {
             samples.pop_front();
         }
         samples.push_back(sample);
-    }
-
-    fn samples(&self) -> MutexGuard<'_, VecDeque<Sample>> {
-        // No code panics between two writes, so a poisoned lock is safe to use.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,7 +8,7 @@ use super::lists::{self, Subject};
 use super::replies::EndpointReply;
 use super::{Reads, RestEdge};
 use crate::clock::now_ns;
-use crate::logbook::history::{Kind as Of, POINTS_MAX, Range};
+use crate::logbook::history::{HistorySubject, POINTS_MAX, Range};
 use crate::reads::Kind;
 
 /// Points of an answer, unless the request names another number.
@@ -19,16 +19,18 @@ pub(super) async fn of_subject<S: Reads>(
     edge: &RestEdge<S>,
     query: Option<&str>,
     partition: String,
-    of: Of,
+    of: HistorySubject,
     name: String,
 ) -> Result<EndpointReply, Failure> {
     if !edge.source.partition_names().contains(&partition) {
         return Err(Failure::PartitionNotFound);
     }
     let (name, missing) = match of {
-        Of::Queue => (queue_path(&name)?, Failure::QueueNotFound),
-        Of::User => (checked(&name, is_user, Failure::UserName)?, Failure::UserNotFound),
-        Of::Node => (name, Failure::NodeNotFound),
+        HistorySubject::Queue => (queue_path(&name)?, Failure::QueueNotFound),
+        HistorySubject::User => {
+            (checked(&name, is_user, Failure::UserName)?, Failure::UserNotFound)
+        }
+        HistorySubject::Node => (name, Failure::NodeNotFound),
     };
     let history = edge.logbook.history.clone();
     if !history.is_kept() {
@@ -36,7 +38,10 @@ pub(super) async fn of_subject<S: Reads>(
     }
     let range = range(query, now_ns() / 1_000_000_000)?;
     let subject = Subject::which(Kind::History, &partition, &[&format!("{of:?} {name} {range:?}")]);
-    let read = move || async move { history.read(of, (&partition, &name), &range).ok_or(missing) };
+    let read = move || async move {
+        let found = history.read(of, (partition, name), range).await;
+        found.map_err(|panic| Failure::Document(panic.to_string()))?.ok_or(missing)
+    };
     lists::plain(edge, &subject, read).await
 }
 

@@ -8,7 +8,7 @@ use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
 use crate::identity::Right;
-use crate::logbook::history;
+use crate::logbook::history::HistorySubject;
 
 /// An endpoint with its parameters, percent-decoded once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) enum Endpoint {
     User { partition: String, user: String },
     Groups { partition: String },
     Group { partition: String, group: String },
-    History { partition: String, kind: history::Kind, name: String },
+    History { partition: String, kind: HistorySubject, name: String },
     AppHistory,
     ContainerHistory,
     HealthCheck,
@@ -246,17 +246,17 @@ const TABLE: [RouteRow; 40] = [
     }),
     ("/ws/v1/partition/{partition}/history/queue/{queue}", Right::Read, |p| Endpoint::History {
         partition: p.take(),
-        kind: history::Kind::Queue,
+        kind: HistorySubject::Queue,
         name: p.take(),
     }),
     ("/ws/v1/partition/{partition}/history/user/{user}", Right::Read, |p| Endpoint::History {
         partition: p.take(),
-        kind: history::Kind::User,
+        kind: HistorySubject::User,
         name: p.take(),
     }),
     ("/ws/v1/partition/{partition}/history/node/{node}", Right::Read, |p| Endpoint::History {
         partition: p.take(),
-        kind: history::Kind::Node,
+        kind: HistorySubject::Node,
         name: p.take(),
     }),
     ("/debug/stack", Right::ReadAll, |_| Endpoint::Stack),

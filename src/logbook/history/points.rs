@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::series::{Meaning, Series};
-use super::store::{Kind, Ledger, Store};
+use super::store::{HistorySubject, Ledger, Store};
 
 /// Most points of an answer.
 pub const POINTS_MAX: u32 = 1_000;
@@ -134,7 +134,7 @@ impl Grid {
 /// nothing of it.
 pub(super) fn read(
     store: &Store,
-    kind: Kind,
+    kind: HistorySubject,
     (partition, name): (&str, &str),
     range: &Range,
 ) -> Option<SubjectHistory> {
@@ -208,14 +208,14 @@ mod tests {
         let mut store = Store::new(1 << 20, 15);
         for (tick, used) in samples {
             let rows = [row(&[(Meaning::Used, "vcore", *used)])];
-            store.sample(Kind::Queue, "p", *tick, &rows);
+            store.sample(HistorySubject::Queue, "p", *tick, &rows);
         }
         store
     }
 
     fn used(store: &Store, range: &Range) -> (Vec<i64>, Vec<Option<i64>>, Vec<Option<i64>>) {
         let SubjectHistory { times, mut amounts, .. } =
-            read(store, Kind::Queue, ("p", "root"), range).unwrap();
+            read(store, HistorySubject::Queue, ("p", "root"), range).unwrap();
         let used = amounts.remove(0);
         (times.iter().map(|at| at / 15_000_000_000).collect(), used.mean, used.max)
     }
@@ -241,8 +241,8 @@ mod tests {
         let known = times.iter().zip(&mean).filter(|(_, mean)| mean.is_some());
         let known: Vec<i64> = known.map(|(tick, _)| *tick).collect();
         assert_eq!(known, [100, 104, 120]);
-        assert_eq!(read(&store, Kind::Queue, ("p", "root.a"), &ALL), None);
-        let none = read(&store, Kind::Node, ("p", "root"), &ALL).unwrap();
+        assert_eq!(read(&store, HistorySubject::Queue, ("p", "root.a"), &ALL), None);
+        let none = read(&store, HistorySubject::Node, ("p", "root"), &ALL).unwrap();
         assert_eq!((none.sample_seconds, none.times.len(), none.amounts.len()), (60, 0, 0));
     }
 
@@ -250,10 +250,10 @@ mod tests {
     fn a_maximum_of_zero_differs_from_none() {
         let mut store = Store::new(1 << 20, 15);
         let max = |max: i64| row(&[(Meaning::Used, "vcore", 1), (Meaning::Maximum, "vcore", max)]);
-        store.sample(Kind::Queue, "p", 1, &[max(0)]);
-        store.sample(Kind::Queue, "p", 2, &[row(&[(Meaning::Used, "vcore", 1)])]);
-        store.sample(Kind::Queue, "p", 3, &[max(8)]);
-        let read = read(&store, Kind::Queue, ("p", "root"), &ALL).unwrap();
+        store.sample(HistorySubject::Queue, "p", 1, &[max(0)]);
+        store.sample(HistorySubject::Queue, "p", 2, &[row(&[(Meaning::Used, "vcore", 1)])]);
+        store.sample(HistorySubject::Queue, "p", 3, &[max(8)]);
+        let read = read(&store, HistorySubject::Queue, ("p", "root"), &ALL).unwrap();
         let amounts: Vec<_> =
             read.amounts.iter().map(|one| (one.amount, one.mean.clone())).collect();
         let maximum = ("maximum", vec![Some(0), None, Some(8)]);

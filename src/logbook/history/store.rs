@@ -4,13 +4,15 @@
 //! The kind of subjects that takes most bytes loses resolution, a level at a time. At level *n* the
 //! samples of the older half of the time are kept once in 2ⁿ ticks, of the quarter after it once in
 //! 2ⁿ⁻¹, and so on; the latest 1/2ⁿ of the time keeps all of them. Where the last level does not
-//! suffice, subjects are left out, the last ones by name. A kind that takes less than half of the
-//! bound again gets a level back, for its later samples.
+//! suffice, subjects are left out, the last ones by name. Where all series together take less than
+//! half of the bound again, each kind gets a level back at its next rewrite, for its later samples.
 //!
 //! # Invariants
 //! * After each sample the store takes at most `bound` bytes. Each allocation is counted, with an
 //!   estimate for the nodes of the tree.
 //! * A subject that does not change takes no byte per sample.
+//! * No series is ahead of the clock by more than a few ticks. When the clock goes back further,
+//!   such series are dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -27,7 +29,7 @@ const REWRITTEN: u32 = 16;
 
 /// The kind of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum HistorySubject {
     /// A queue.
     Queue,
     /// A user.
@@ -59,7 +61,7 @@ pub(super) struct Ledger {
     pub(super) period: u32,
     /// Number of ticks that are kept.
     pub(super) reach: u32,
-    /// How much resolution was given up.
+    /// Thinning level; 0 keeps every sample.
     level: u32,
     /// Tick of the last rewrite of all series.
     rewritten: u32,
@@ -118,6 +120,11 @@ fn cost(name: &str, series: &Series) -> usize {
     size_of::<(Box<str>, Series)>() * 3 / 2 + 4 * 16 + name.len() + series.n_bytes()
 }
 
+/// Whether a sample is of a time so far ahead of `tick` that the clock must have gone back.
+fn is_ahead(sampled: u32, tick: u32) -> bool {
+    sampled > tick.saturating_add(MISSED_MAX)
+}
+
 impl Ledger {
     /// A ledger with a tick of `period` seconds that keeps `seconds`.
     fn new(period: u32, seconds: u32) -> Self {
@@ -128,6 +135,27 @@ impl Ledger {
     /// Returns the series of a partition.
     pub(super) fn shelf(&self, partition: &str) -> Option<&Shelf> {
         self.shelves.get(partition)
+    }
+
+    /// Returns the tick of the last sample of a partition. `None` if there is none, or if it is
+    /// ahead of `tick` because the clock went back.
+    pub(super) fn last(&self, partition: &str, tick: u32) -> Option<u32> {
+        let last = self.shelf(partition)?.sampled;
+        (!is_ahead(last, tick)).then_some(last)
+    }
+
+    /// Drops the series of partitions that were sampled at a time ahead of `tick`.
+    fn drop_ahead(&mut self, tick: u32) {
+        let bytes = &mut self.bytes;
+        self.shelves.retain(|_, shelf| {
+            let is_kept = !is_ahead(shelf.sampled, tick);
+            if !is_kept {
+                let costs = shelf.series.iter().map(|(name, series)| cost(name, series));
+                *bytes -= costs.sum::<usize>();
+            }
+            is_kept
+        });
+        self.rewritten = self.rewritten.min(tick);
     }
 
     /// The last level: one sample of the older half is left.
@@ -197,7 +225,7 @@ impl Store {
     }
 
     /// Returns the series of a kind.
-    pub(super) fn ledger(&self, kind: Kind) -> &Ledger {
+    pub(super) fn ledger(&self, kind: HistorySubject) -> &Ledger {
         &self.ledgers[kind as usize]
     }
 
@@ -213,7 +241,14 @@ impl Store {
 
     /// Adds a sample of all subjects of a kind in a partition. Subjects that are not in it do not
     /// exist any more.
-    pub(super) fn sample(&mut self, kind: Kind, partition: &str, tick: u32, rows: &[Row]) {
+    pub(super) fn sample(
+        &mut self,
+        kind: HistorySubject,
+        partition: &str,
+        tick: u32,
+        rows: &[Row],
+    ) {
+        self.ledgers[kind as usize].drop_ahead(tick);
         let room = self.bound.saturating_sub(self.n_bytes());
         let ledger = &mut self.ledgers[kind as usize];
         let is_last_level = ledger.level == ledger.level_max();
@@ -255,7 +290,7 @@ impl Store {
     }
 
     /// Adds a sample that is equal to the last one, whenever that was.
-    pub(super) fn repeat(&mut self, kind: Kind, partition: &str, tick: u32) {
+    pub(super) fn repeat(&mut self, kind: HistorySubject, partition: &str, tick: u32) {
         if let Some(of_partition) = self.ledgers[kind as usize].shelves.get_mut(partition) {
             of_partition.sampled = tick;
         }
@@ -263,7 +298,7 @@ impl Store {
     }
 
     /// Drops old samples when it is time, and makes the store fit its bound.
-    fn tidy(&mut self, kind: Kind, tick: u32) {
+    fn tidy(&mut self, kind: HistorySubject, tick: u32) {
         let seconds = u64::from(tick) * u64::from(self.ledgers[kind as usize].period);
         let is_small = self.n_bytes() < self.bound / 2;
         let ledger = &mut self.ledgers[kind as usize];
@@ -298,7 +333,7 @@ mod tests {
     }
 
     /// A row whose amounts differ from those of most other ticks.
-    fn busy(kind: Kind, at: u32, tick: u32) -> Row {
+    fn busy(kind: HistorySubject, at: u32, tick: u32) -> Row {
         let part = |of: u32| i64::from((tick.wrapping_mul(7_919) ^ at.wrapping_mul(104_729)) % of);
         let limits =
             [(Meaning::Maximum, "memory", 512 << 30), (Meaning::Maximum, "vcore", 128_000)];
@@ -306,7 +341,7 @@ mod tests {
             (Meaning::Used, "memory", part(512) << 30),
             (Meaning::Used, "vcore", part(128) * 1_000),
         ];
-        if kind == Kind::Queue {
+        if kind == HistorySubject::Queue {
             amounts.push((Meaning::Waiting, "memory", part(97) << 30));
             amounts.push((Meaning::Waiting, "vcore", part(113) * 1_000));
             amounts.push((Meaning::Guaranteed, "memory", 64 << 30));
@@ -318,19 +353,20 @@ mod tests {
     /// Samples a cluster in which everything changes all the time.
     fn cluster(store: &mut Store, (queues, users, nodes): (u32, u32, u32), ticks: u32) {
         for tick in 1_000..1_000 + ticks {
-            for (kind, n) in [(Kind::Queue, queues), (Kind::User, users)] {
+            for (kind, n) in [(HistorySubject::Queue, queues), (HistorySubject::User, users)] {
                 let rows: Vec<Row> = (0..n).map(|at| busy(kind, at, tick)).collect();
                 store.sample(kind, "[rm]default", tick, &rows);
             }
             if tick % 4 == 0 && tick + 300 > 1_000 + ticks {
-                let rows: Vec<Row> = (0..nodes).map(|at| busy(Kind::Node, at, tick)).collect();
-                store.sample(Kind::Node, "[rm]default", tick / 4, &rows);
+                let rows: Vec<Row> =
+                    (0..nodes).map(|at| busy(HistorySubject::Node, at, tick)).collect();
+                store.sample(HistorySubject::Node, "[rm]default", tick / 4, &rows);
             }
             assert!(store.n_bytes() <= store.bound, "{} at {tick}", store.n_bytes());
         }
     }
 
-    fn read(store: &Store, kind: Kind, at: u32) -> SubjectHistory {
+    fn read(store: &Store, kind: HistorySubject, at: u32) -> SubjectHistory {
         let range = Range { from: None, to: None, points: 1_000 };
         let name = busy(kind, at, 0).name;
         points::read(store, kind, ("[rm]default", &name), &range).unwrap()
@@ -344,24 +380,24 @@ mod tests {
         let levels = store.ledgers.each_ref().map(|ledger| ledger.level);
         assert!(levels.iter().all(|level| *level <= 3), "{levels:?}");
         for at in [0, 19] {
-            let queue = read(&store, Kind::Queue, at);
+            let queue = read(&store, HistorySubject::Queue, at);
             let points = u32::try_from(queue.times.len()).unwrap();
             assert_eq!(points * queue.point_seconds / 86_400, 1);
             assert_eq!(queue.amounts.len(), 7);
         }
-        assert_eq!(read(&store, Kind::Node, 199).times.len(), 60);
+        assert_eq!(read(&store, HistorySubject::Node, 199).times.len(), 60);
     }
 
     #[test]
     fn a_quiet_cluster_takes_almost_nothing() {
         let mut store = Store::new(1 << 20, 15);
-        let rows = [busy(Kind::Queue, 0, 1)];
-        store.sample(Kind::Queue, "p", 1, &rows);
+        let rows = [busy(HistorySubject::Queue, 0, 1)];
+        store.sample(HistorySubject::Queue, "p", 1, &rows);
         let bytes = store.n_bytes();
         for tick in 2..9_000 {
             match tick % 2 {
-                0 => store.sample(Kind::Queue, "p", tick, &rows),
-                _ => store.repeat(Kind::Queue, "p", tick),
+                0 => store.sample(HistorySubject::Queue, "p", tick, &rows),
+                _ => store.repeat(HistorySubject::Queue, "p", tick),
             }
         }
         assert!(store.n_bytes() <= bytes, "{} {bytes}", store.n_bytes());
@@ -371,33 +407,60 @@ mod tests {
     fn the_latest_samples_are_exact_where_older_ones_are_thinned() {
         let mut store = Store::new(20_000, 15);
         cluster(&mut store, (2, 0, 0), 5_760);
-        assert!(store.ledger(Kind::Queue).level > 1);
+        assert!(store.ledger(HistorySubject::Queue).level > 1);
         let now = 1_000 + 5_760 - 1;
         let range = Range { from: Some(i64::from(now - 8) * 15), to: None, points: 1_000 };
-        let name = busy(Kind::Queue, 1, 0).name;
-        let read = points::read(&store, Kind::Queue, ("[rm]default", &name), &range).unwrap();
+        let name = busy(HistorySubject::Queue, 1, 0).name;
+        let read =
+            points::read(&store, HistorySubject::Queue, ("[rm]default", &name), &range).unwrap();
         let used =
             read.amounts.iter().find(|one| (one.amount, &*one.resource) == ("used", "vcore"));
-        let exact = (now - 8..=now).map(|tick| Some(busy(Kind::Queue, 1, tick).amounts[1].2));
+        let exact =
+            (now - 8..=now).map(|tick| Some(busy(HistorySubject::Queue, 1, tick).amounts[1].2));
         assert_eq!(used.unwrap().mean, exact.collect::<Vec<_>>());
     }
 
     #[test]
     fn subjects_that_are_gone_are_dropped_after_the_reach() {
         let mut store = Store::new(1 << 20, 3_600);
-        let both = [busy(Kind::User, 0, 1), busy(Kind::User, 1, 1)];
-        store.sample(Kind::User, "p", 100, &both);
-        let n = |store: &Store| store.ledger(Kind::User).shelf("p").map(|shelf| shelf.series.len());
+        let both = [busy(HistorySubject::User, 0, 1), busy(HistorySubject::User, 1, 1)];
+        store.sample(HistorySubject::User, "p", 100, &both);
+        let n = |store: &Store| {
+            store.ledger(HistorySubject::User).shelf("p").map(|shelf| shelf.series.len())
+        };
         for tick in 101..125 {
-            store.sample(Kind::User, "p", tick, &both[..1]);
+            store.sample(HistorySubject::User, "p", tick, &both[..1]);
             assert_eq!(n(&store), Some(2), "{tick}");
         }
-        store.sample(Kind::User, "p", 126, &both[..1]);
+        store.sample(HistorySubject::User, "p", 126, &both[..1]);
         assert_eq!(n(&store), Some(1));
         // Another partition goes on when this one is not sampled any more.
-        store.sample(Kind::User, "other", 200, &[]);
+        store.sample(HistorySubject::User, "other", 200, &[]);
         assert_eq!(n(&store), None);
         assert!(store.n_bytes() < 1_000);
+    }
+
+    #[test]
+    fn series_of_a_time_ahead_are_dropped() {
+        let mut store = Store::new(1 << 20, 15);
+        let rows = [busy(HistorySubject::Queue, 0, 1)];
+        for partition in ["p", "other"] {
+            store.sample(HistorySubject::Queue, partition, 9_000, &rows);
+        }
+        let ledger = store.ledger(HistorySubject::Queue);
+        assert_eq!(ledger.last("p", 9_000 - MISSED_MAX), Some(9_000));
+        assert_eq!(ledger.last("p", 5_000), None);
+        store.sample(HistorySubject::Queue, "p", 5_000, &rows);
+        store.repeat(HistorySubject::Queue, "p", 5_001);
+        let ledger = store.ledger(HistorySubject::Queue);
+        assert_eq!((ledger.last("p", 5_001), ledger.rewritten), (Some(5_001), 5_000));
+        assert!(ledger.shelf("other").is_none());
+        let bytes = ledger.shelf("p").unwrap().series.iter().map(|(name, one)| cost(name, one));
+        assert_eq!(ledger.bytes, bytes.sum::<usize>());
+        let range = Range { from: None, to: None, points: 1_000 };
+        let of = ("p", &*rows[0].name);
+        let read = points::read(&store, HistorySubject::Queue, of, &range).unwrap();
+        assert_eq!(read.times, [5_000, 5_001].map(|tick: i64| tick * 15_000_000_000));
     }
 
     proptest! {
@@ -411,12 +474,13 @@ mod tests {
         ) {
             let mut store = Store::new(bound, 600);
             // The table of names is part of the bytes, and is not dropped.
-            store.sample(Kind::User, "p", 1, &[busy(Kind::Queue, 0, 0)]);
+            store.sample(HistorySubject::User, "p", 1, &[busy(HistorySubject::Queue, 0, 0)]);
             let names = store.names.n_bytes();
             let mut now = 100;
             for (kind, later, subjects) in samples {
                 now += later;
-                let kind = [Kind::Queue, Kind::User, Kind::Node][kind];
+                let kinds = [HistorySubject::Queue, HistorySubject::User, HistorySubject::Node];
+                let kind = kinds[kind];
                 let rows: Vec<Row> = subjects.iter().map(|(at, tick)| busy(kind, *at, *tick)).collect();
                 let tick = now / (store.ledger(kind).period / 600);
                 store.sample(kind, "p", tick, &rows);
