@@ -210,17 +210,21 @@ fn applications_wanted(state: &str, query: Option<&str>) -> Result<ApplicationLi
 }
 
 /// Parses the filter by tags: `NAME=VALUE`, or `NAME` for any value, several of them with commas.
+/// Each name occurs once.
 fn labels(query: Option<&str>) -> Result<BTreeMap<String, Option<String>>, Failure> {
     let text = value(query, "label").unwrap_or_default();
-    let terms = text.split(',').filter(|term| !term.is_empty()).map(|term| {
+    let mut tags = BTreeMap::new();
+    for term in text.split(',').filter(|term| !term.is_empty()) {
         let (name, value) =
             term.split_once('=').map_or((term, None), |(name, it)| (name, Some(it)));
         if name.is_empty() {
             return Err(Failure::Label(names::shown(term)));
         }
-        Ok((name.to_owned(), value.map(str::to_owned)))
-    });
-    terms.collect()
+        if tags.insert(name.to_owned(), value.map(str::to_owned)).is_some() {
+            return Err(Failure::RepeatedLabel(names::shown(name)));
+        }
+    }
+    Ok(tags)
 }
 
 /// Parses the filter of a queue's applications. Only live ones are listed by queue.

@@ -29,6 +29,8 @@ pub(super) enum Failure {
     Offset(String),
     #[error("label `{0}` has no name: write NAME=VALUE, or NAME for any value")]
     Label(String),
+    #[error("label `{0}` is named twice: an application has one value for it")]
+    RepeatedLabel(String),
     #[error("order `{0}` is neither oldest nor newest")]
     Order(String),
     #[error("limit `{0}` is no number of rows (1 or more)")]
@@ -123,6 +125,7 @@ impl Failure {
             | Self::Offset(_)
             | Self::Order(_)
             | Self::Label(_)
+            | Self::RepeatedLabel(_)
             | Self::Limit(_)
             | Self::After(_)
             | Self::ActiveStatus

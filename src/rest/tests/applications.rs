@@ -35,6 +35,15 @@ async fn a_label_without_a_name_is_refused() {
 }
 
 #[tokio::test]
+async fn a_label_that_is_named_twice_is_refused() {
+    let why = "label `a` is named twice: an application has one value for it";
+    for labels in ["a=1,b,a=2", "a,a", "a=1,a=1"] {
+        let path = format!("{P}/applications/active?label={labels}");
+        check_error(&path, 400, why).await;
+    }
+}
+
+#[tokio::test]
 async fn only_live_applications_are_filtered_by_state() {
     assert_eq!(ids("active?status=Running").await, ["app 1"]);
     assert_eq!(ids("active?status=failing").await, [""; 0]);
