@@ -157,7 +157,7 @@ async fn applications_are_grouped_and_nodes_are_mapped() {
 }
 
 #[tokio::test]
-async fn a_removed_application_says_who_removed_it_and_what_it_waited_for() {
+async fn a_removed_application_shows_its_remover_and_last_obstacle() {
     let Some(LongScene { service: _service, rm, chromium, tab, address }) =
         LongScene::start().await
     else {

@@ -1,6 +1,9 @@
 //! Charts of usage over time, and the timeline of an application, compared with REST.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 use crate::browser::{Chromium, Tab};
 use crate::numbers::number;
@@ -24,9 +27,11 @@ async fn until_sampled(scene: &Scene, path: &str, amount: &str, value: i64) {
         of_cores.is_some_and(|one| one["mean"].as_array().unwrap().last() == Some(&json!(value)))
     };
     let reached = async {
-        while !is_reached(&scene.get(&format!("{P}/history/{path}?points=1000")).await) {}
+        while !is_reached(&scene.get(&format!("{P}/history/{path}?points=1000")).await) {
+            sleep(Duration::from_millis(50)).await;
+        }
     };
-    let in_time = tokio::time::timeout(crate::harness::PATIENCE, reached).await;
+    let in_time = timeout(crate::harness::PATIENCE, reached).await;
     in_time.expect("a sample is taken every second");
 }
 

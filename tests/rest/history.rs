@@ -1,8 +1,10 @@
 //! Usage over time: its bodies, its agreement with live documents, and refused ranges.
 
+use std::time::Duration;
+
 use expect_test::{ExpectFile, expect_file};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::harness::PATIENCE;
 use crate::scene::{P, Scene};
@@ -18,6 +20,7 @@ async fn last_point(scene: &Scene, path: &str) -> Value {
             if last(&history) > before {
                 return history;
             }
+            sleep(Duration::from_millis(50)).await;
         }
     };
     let history = timeout(PATIENCE, later).await.expect("a sample is taken every second");
@@ -78,7 +81,7 @@ async fn histories_end_with_the_live_amounts() {
 }
 
 #[tokio::test]
-async fn histories_are_empty_before_the_first_sample_and_can_be_switched_off() {
+async fn histories_begin_empty_and_can_be_switched_off() {
     let scene = Scene::start_with(&[("HISTORY__INTERVAL", "3600")]).await;
     let empty = json!({"sampleSeconds": 3_600, "pointSeconds": 3_600, "times": [], "amounts": []});
     assert_eq!(scene.get(&format!("{P}/history/queue/root")).await, empty);
