@@ -64,7 +64,7 @@ function Summary({ of: node }: { of: Node }) {
           ["Free", <Amounts of={node.available} />],
           ["Used by others", <Amounts of={node.occupied} />],
           ["Kept for", <Reservers of={node} />],
-        ["Refused", <span title="Predicates that said no, and starts that failed here, since the node was added."><Things of={node.refusals ?? 0} name="request" /></span>],
+          ["Refused", <span title="Predicates that said no, and starts that failed here, since the node was added."><Things of={node.refusals ?? 0} name="request" /></span>],
         ]}
       />
       <h3>Attributes</h3>
