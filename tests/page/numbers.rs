@@ -131,7 +131,8 @@ async fn applications_match_their_documents() {
     tab.until("document.querySelectorAll('main tbody tr').length === 1").await;
     let rejected = &tab.rows("main table").await[0];
     let known = scene.get(&format!("{P}/applications/rejected")).await[0].clone();
-    assert_eq!(rejected["why"]["text"], plain(&known["rejectedMessage"]));
+    let [why, cure] = ["rejectedMessage", "rejectedCure"].map(|field| plain(&known[field]));
+    assert_eq!(rejected["why"]["text"], format!("{why} What would help: {cure}"));
     // A single application, with its pending requests and their reasons.
     tab.open(&format!("{address}/ui/application?id=runs")).await;
     tab.until("document.querySelectorAll('#allocations tbody tr').length === 1").await;
