@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_a_local_scheduler_are_refused_with_a_remote_one() {
+    fn a_remote_scheduler_refuses_local_flags() {
         let open = ConnectArgs::default();
         let grpc = KubernetesArgs { grpc: Some("127.0.0.1:0".to_owned()), ..Default::default() };
         assert!(refused("http://h:1", grpc, &open).contains("--grpc"));

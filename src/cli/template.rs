@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_applied_to_each_document_or_to_the_list() {
+    fn templates_apply_to_each_document_or_the_list() {
         for (template, expected) in [
             ("{.name}", "a\nb\\u{1b}\n"),
             (".name", "a\nb\\u{1b}\n"),

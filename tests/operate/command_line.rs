@@ -8,7 +8,7 @@ use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 
 use crate::harness::transcript::{CLUSTER_QUEUES, Cluster, Folder};
-use crate::harness::{PATIENCE, Seen, application, release, run};
+use crate::harness::{PATIENCE, Seen, Service, application, registration, release, run};
 
 /// Plays the transcript in the file.
 fn check(folder: &Folder, environment: &[(&str, String)], file: &ExpectFile) {
@@ -261,6 +261,30 @@ fn commit() -> Option<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_of_the_scheduler_complete() {
     check_cluster(expect_file!["transcripts/completions.txt"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_behind_many_others_complete() {
+    let names = |of: &str| (0..300).map(|n| format!("{of}{n:03}")).collect::<Vec<_>>().join(", ");
+    let before = "            maxapplications: 10\n";
+    let limits = format!(
+        "{before}            limits:\n              - {{limit: \"\", users: [{}], groups: [{}], \
+         maxapplications: 4}}\n",
+        names("u"),
+        names("g")
+    );
+    let queues = CLUSTER_QUEUES.replace(before, &limits);
+    let service = Service::start();
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("rm-1", &queues)).await.unwrap();
+    let environment = [("MONOCEROS_GRPC", service.grpc.to_string())];
+    for (kind, of) in [("users", "u"), ("groups", "g")] {
+        let line = format!(
+            "_CLAP_COMPLETE_INDEX=3 _MONOCEROS_COMPLETE=bash monoceros -- monoceros get {kind} {of}29"
+        );
+        let expected: String = (290..300).map(|n| format!("{of}{n}\n")).collect();
+        assert_eq!(Folder::new().run(&line, &environment), expected);
+    }
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Explanations of pending requests, with one answer over HTTP, gRPC and the command line.
 
+use std::time::Duration;
+
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 use tonic::Code;
 
 use crate::harness::{
-    HttpAnswer, Rm, Service, application, ask, reason_of, release, resource, run,
+    HttpAnswer, PATIENCE, Rm, Service, application, ask, reason_of, release, resource, run,
 };
 
 /// Starts an application with one running request, and a pending one of 100 cores.
@@ -111,6 +114,39 @@ async fn grpc_gives_the_same_explanation() {
         listed[0].waiting[0].reasons.iter().map(|reason| reason.message.clone()).collect();
     let obstacles: Vec<_> = one.obstacles.iter().map(|it| it.message.clone()).collect();
     assert_eq!(reasons, obstacles);
+}
+
+#[tokio::test]
+async fn only_the_first_page_of_a_list_is_explained() {
+    let service = Service::start();
+    let rm = waiting(&service).await.with_application("two", "root.b").await;
+    let huge =
+        si::Allocation { resource_per_alloc: Some(resource(100_000, 1)), ..ask("two", "big") };
+    rm.send_allocations(vec![], vec![huge], vec![]).await;
+    let mut admin = crate::admin::admin(&service).await;
+    let both_wait = async {
+        loop {
+            let all = admin.list_applications(v1::ListApplicationsRequest::default()).await;
+            if all.unwrap().into_inner().applications.iter().all(|it| it.requests == 1) {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, both_wait).await.expect("both applications wait");
+    let first = v1::ListApplicationsRequest { why: true, page_size: 1, ..Default::default() };
+    let page = admin.list_applications(first.clone()).await.unwrap().into_inner();
+    assert!(page.applications[0].cure.starts_with("add a node"), "{page:?}");
+    let second = v1::ListApplicationsRequest { page_token: page.next_page_token, ..first.clone() };
+    let page = admin.list_applications(second.clone()).await.unwrap().into_inner();
+    let [two] = &page.applications[..] else { panic!("{page:?}") };
+    assert_eq!((&*two.application_id, &*two.cure), ("two", ""));
+    let alone = v1::ListApplicationsRequest { application_ids: vec!["two".to_owned()], ..first };
+    let detailed = v1::ListApplicationsRequest { details: true, ..second };
+    for request in [alone, detailed] {
+        let page = admin.list_applications(request).await.unwrap().into_inner();
+        assert!(page.applications[0].cure.starts_with("add a node"), "{page:?}");
+    }
 }
 
 #[tokio::test]
