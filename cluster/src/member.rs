@@ -45,8 +45,9 @@ pub enum Event {
     Reply(Operation, Reply),
     /// A registration arrived.
     Register(Registration),
-    /// The owner answered a forwarded registration, or did not. Once for each [`Effect::Forward`].
-    ForwardEnded(RmId, Forwarded),
+    /// The owner answered a forwarded registration, or did not. Once for each [`Effect::Forward`],
+    /// with its call. Ignored if another registration of the RM is under way by now.
+    ForwardEnded(CallId, RmId, Forwarded),
     /// An operator wants an RM served by another member.
     HandOver(RmId, Owner),
     /// The RM deregistered in the session with this epoch.
@@ -260,8 +261,8 @@ impl Member {
         if self.status != Status::Over {
             self.look_at_the_clock(now, &mut effects);
             self.react(now, event, &mut effects);
-        } else if let Event::Register(registration) = event {
-            effects.push(Effect::Answer(registration.call, Err(Refusal::Fenced)));
+        } else {
+            effects.extend(refusal_of(event));
         }
         effects
     }
@@ -271,7 +272,7 @@ impl Member {
             Event::Wake { front_answers } => self.wake(now, front_answers, out),
             Event::Reply(operation, reply) => self.hear(now, operation, reply, out),
             Event::Register(registration) => self.register(now, registration, out),
-            Event::ForwardEnded(rm, ended) => self.forward_ended(&rm, ended, out),
+            Event::ForwardEnded(call, rm, ended) => self.forward_ended(call, &rm, ended, out),
             Event::HandOver(rm, to) => self.begin_hand_over(rm, to, out),
             Event::Deregister(rm, epoch) => self.begin_deregistration(rm, epoch, out),
             Event::ClaimedElsewhere(rm, epoch) => self.claimed_elsewhere(&rm, epoch, None, out),
@@ -362,6 +363,18 @@ impl Member {
         if self.sessions.get(rm).is_some_and(|session| session.epoch < epoch) {
             self.end_session(rm, epoch, EndReason::Moved(owner), out);
         }
+    }
+}
+
+/// The answer of a member that is over to an event that has to be answered.
+fn refusal_of(event: Event) -> Option<Effect> {
+    match event {
+        Event::Register(registration) => {
+            Some(Effect::Answer(registration.call, Err(Refusal::Fenced)))
+        }
+        Event::HandOver(rm, _) => Some(Effect::HandOverEnded(rm, false)),
+        Event::Deregister(rm, _) => Some(Effect::DeregistrationEnded(rm, false)),
+        _ => None,
     }
 }
 

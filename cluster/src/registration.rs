@@ -26,7 +26,7 @@ use crate::names::{Epoch, Nanos, Owner, RmId, Version};
 use crate::records::{Claim, Key, Life, MemberRecord, Record, Versioned};
 use crate::rules::Rule;
 use crate::tasks::{Refusal, TRIES, Task};
-use crate::verdict::{Registration, Verdict, claim_for, judge};
+use crate::verdict::{CallId, Registration, Verdict, claim_for, judge};
 
 /// A registration on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -307,8 +307,17 @@ impl Member {
         }
     }
 
-    pub(crate) fn forward_ended(&mut self, rm: &RmId, ended: Forwarded, out: &mut Vec<Effect>) {
+    pub(crate) fn forward_ended(
+        &mut self,
+        call: CallId,
+        rm: &RmId,
+        ended: Forwarded,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(Task::Registering(task)) = self.tasks.get(rm) else { return };
+        if task.registration.call != call {
+            return;
+        }
         let Step::Forwarding { claim, owner } = task.step.clone() else { return };
         let Some(Task::Registering(mut task)) = self.tasks.remove(rm) else { return };
         match ended {

@@ -238,8 +238,11 @@ impl World {
                 self.handle(mail.to, Event::Register(mail.registration));
             }
             Action::ForwardTimeOut(index, rm) => {
-                let event = Event::ForwardEnded(rm.clone(), Forwarded::NoAnswer);
-                self.handle(*index, event);
+                if let Some(Task::Registering(task)) = self.processes[*index].member.tasks.get(rm) {
+                    let call = task.registration.call;
+                    let event = Event::ForwardEnded(call, rm.clone(), Forwarded::NoAnswer);
+                    self.handle(*index, event);
+                }
             }
             Action::Knock(index, to) => self.knock(*index, *to),
             other => self.act_on_process(other),

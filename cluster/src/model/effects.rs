@@ -131,7 +131,7 @@ impl World {
                 let runs = self.processes[forwarder].runs();
                 let is_not_owner = matches!(answer, Err(Refusal::NotOwner(_)));
                 let ended = if is_not_owner { Forwarded::NotOwner } else { Forwarded::Answered };
-                self.handle(forwarder, Event::ForwardEnded(rm, ended));
+                self.handle(forwarder, Event::ForwardEnded(call, rm, ended));
                 runs && !is_not_owner
             }
             // Nobody waits for what a member answers to another one that has given up.

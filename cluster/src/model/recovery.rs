@@ -109,11 +109,15 @@ impl World {
         for index in 0..self.processes.len() {
             let tasks = self.processes[index].member.tasks.iter();
             let forwarding: Vec<_> = tasks
-                .filter(|(_, task)| matches!(task, Task::Registering(task) if task.is_forwarding()))
-                .map(|(rm, _)| rm.clone())
+                .filter_map(|(rm, task)| match task {
+                    Task::Registering(task) if task.is_forwarding() => {
+                        Some((task.registration.call, rm.clone()))
+                    }
+                    _ => None,
+                })
                 .collect();
-            for rm in forwarding {
-                self.handle(index, Event::ForwardEnded(rm, Forwarded::NoAnswer));
+            for (call, rm) in forwarding {
+                self.handle(index, Event::ForwardEnded(call, rm, Forwarded::NoAnswer));
                 self.settle(do_members_meet);
             }
         }

@@ -1,6 +1,8 @@
 //! The arbiter: requests of a member's state machine, carried out on a store.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::try_join3;
@@ -9,21 +11,48 @@ use monoceros_cluster::{
 };
 
 use crate::codec::{decode, encode};
-use crate::store::{Failure, Kind, RecordKey, Store, Written};
+use crate::store::{Failure, Kind, MAX_RECORDS, RecordKey, Store, Written};
 
 /// Id of the record of the era, which is the only one of its kind.
 const ERA: &str = "era";
+/// Most records of a kind to which another one is added. Several members may add records between
+/// two reads, and one record too many would fence all of them: reads would fail.
+const MAX_BEFORE_CREATE: usize = MAX_RECORDS - 1_000;
 
-/// Carries out typed requests on a store of bytes.
+/// Carries out typed requests on a store of bytes. Clones share their counts.
 #[derive(Clone, Debug)]
 pub struct Arbiter {
     store: Arc<dyn Store>,
+    counts: Arc<Counts>,
+}
+
+/// Numbers of records at the last read of all, and those created here since.
+#[derive(Debug, Default)]
+struct Counts {
+    members: AtomicUsize,
+    claims: AtomicUsize,
+}
+
+impl Counts {
+    /// Count of a kind. `None`: the kind has one record at most, or is not read here.
+    fn of(&self, kind: Kind) -> Option<&AtomicUsize> {
+        match kind {
+            Kind::Members => Some(&self.members),
+            Kind::Claims => Some(&self.claims),
+            Kind::Groups | Kind::Era => None,
+        }
+    }
 }
 
 impl Arbiter {
     /// An arbiter whose records are in `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { store, counts: Arc::default() }
+    }
+
+    /// Time within which each request ends.
+    pub fn timeout(&self) -> Duration {
+        self.store.timeout()
     }
 
     /// Carries out one request. After a failure its result is unknown: [`Reply::Unknown`].
@@ -37,8 +66,18 @@ impl Arbiter {
             Request::ReadAll => self.read_all().await.map(Reply::All),
             Request::CompareAndSet { key, expected, record } => {
                 let key = record_key(&key)?;
+                let count = self.counts.of(key.kind()).filter(|_| expected.is_none());
+                let records = count.map_or(0, |count| count.load(Ordering::Relaxed));
+                if records >= MAX_BEFORE_CREATE {
+                    return Err(Failure::Full { kind: key.kind(), records });
+                }
                 match self.store.compare_and_set(&key, expected, encode(&record)).await? {
-                    Written::Won(version, revision) => Ok(Reply::Won(version, revision)),
+                    Written::Won(version, revision) => {
+                        if let Some(count) = count {
+                            count.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(Reply::Won(version, revision))
+                    }
                     Written::Lost(current, revision) => {
                         Ok(Reply::Lost(typed(&key, current)?, revision))
                     }
@@ -56,6 +95,9 @@ impl Arbiter {
         let mut snapshot = Snapshot { revision, ..Snapshot::default() };
         for (kind, listing) in [(Kind::Members, members), (Kind::Claims, claims), (Kind::Era, eras)]
         {
+            if let Some(count) = self.counts.of(kind) {
+                count.store(listing.records.len(), Ordering::Relaxed);
+            }
             for (id, Versioned { version, value }) in listing.records {
                 match decode(kind, &id, &value)? {
                     Record::Member(value) => {

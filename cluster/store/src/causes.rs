@@ -1,21 +1,49 @@
-//! An error and its causes in one line.
+//! Texts of errors, each in one line of bounded length.
 
 use std::error::Error;
+use std::fmt::Display;
 
-/// The error's text and those of its causes, from the outermost on. A text that another one contains is left out.
+/// Longest line, in characters.
+const MAX_LINE: usize = 300;
+
+/// Returns the text as one line. White space and control characters become single blanks, and a
+/// line that is too long ends with `…`.
+pub(crate) fn one_line(text: impl Display) -> String {
+    let text = text.to_string();
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(MAX_LINE) {
+        None => line,
+        Some(_) => line.chars().take(MAX_LINE - 1).chain(['…']).collect(),
+    }
+}
+
+/// Returns the texts of the error and its causes in one line, the outermost error first. A cause
+/// whose text the line already contains is left out.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = one_line(error);
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let more = one_line(error);
+        let more = error.to_string();
         if !text.contains(&more) {
             text = format!("{text}: {more}");
         }
         cause = error.source();
     }
-    text
+    one_line(text)
 }
 
-fn one_line(error: &dyn Error) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_one_line_of_bounded_length() {
+        assert_eq!(one_line(" a\n\tb\u{1b}[0m c\r\n"), "a b [0m c");
+        let long = one_line("ä".repeat(301));
+        assert_eq!(long.chars().count(), 300);
+        assert!(long.ends_with("ä…"));
+        assert_eq!(one_line("x".repeat(300)), "x".repeat(300));
+    }
 }

@@ -7,19 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use monoceros_cluster::Nanos;
 use nix::time::{ClockId, clock_gettime};
 
+/// The clock that goes on while the machine is suspended.
+#[cfg(not(target_vendor = "apple"))]
+const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+#[cfg(target_vendor = "apple")]
+const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+
 /// A clock in nanoseconds that goes on while the machine is suspended.
 pub type Clock = Arc<dyn Fn() -> Nanos + Send + Sync>;
 
 /// The machine's own clock: time since its start, including the time it was suspended.
 pub fn boot_time() -> Nanos {
-    match clock_gettime(ClockId::CLOCK_BOOTTIME) {
-        Ok(time) => {
-            let time = std::time::Duration::from(time);
-            Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
-        }
-        // The call cannot fail where the clock exists. Any lease is over at the end of time.
-        Err(_) => Nanos::MAX,
-    }
+    let time = clock_gettime(CLOCK).expect("the machine has this clock");
+    let time = std::time::Duration::from(time).as_nanos();
+    Nanos::try_from(time).expect("a machine runs for less than 584 years")
 }
 
 /// Right of the member to decide, for the code that hands decisions over to an RM. Every thread can
@@ -43,6 +44,11 @@ impl Gate {
 
     pub(crate) fn now(&self) -> Nanos {
         (self.clock)()
+    }
+
+    /// Closes the gate earlier, if `until` is earlier than the present end.
+    pub(crate) fn lower_to(&self, until: Option<Nanos>) {
+        self.until.fetch_min(until.unwrap_or(0), Ordering::SeqCst);
     }
 
     pub(crate) fn open_until(&self, until: Option<Nanos>) {
@@ -71,7 +77,13 @@ mod tests {
         time.store(7, Ordering::SeqCst);
         assert!(!gate.is_open());
         gate.open_until(Some(9));
-        gate.open_until(None);
+        gate.lower_to(Some(10));
+        time.store(8, Ordering::SeqCst);
+        assert!(gate.is_open());
+        time.store(9, Ordering::SeqCst);
+        assert!(!gate.is_open());
+        gate.open_until(Some(11));
+        gate.lower_to(None);
         assert!(!gate.is_open());
     }
 

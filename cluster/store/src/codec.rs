@@ -81,8 +81,7 @@ pub(crate) fn encode(record: &Record) -> Bytes {
         Record::Claim(claim) => serde_json::to_vec(&ClaimText::from(claim)),
         Record::Era(era) => serde_json::to_vec(&EraText { floor: era.floor.0 }),
     };
-    // These texts have string keys only, which is all that could fail.
-    text.unwrap_or_default().into()
+    text.expect("texts whose keys are strings can be written as JSON").into()
 }
 
 /// Decodes a record of a kind. Fails if it is of another kind, or of [`Kind::Groups`].

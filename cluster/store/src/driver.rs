@@ -7,12 +7,17 @@
 //!
 //! # The clock
 //! The member may decide until the time that its [`Gate`] has. The gate closes by the clock, also
-//! while this task does not run. Sessions end when it runs again, before anything else.
+//! while this task does not run. Sessions end when it runs again, before anything else. The gate's
+//! time is lowered before the effects of an event are carried out, and raised after all of them: a
+//! session that has to end is not revived by a renewal that counts at the same moment.
 //!
 //! # When the arbiter does not answer
 //! The result is unknown, and the member may send the request again at once. A result that is known
 //! to be unknown early is held back for [`PAUSE`], so that a refused connection is not tried in a
 //! loop.
+//!
+//! # The end
+//! Events that are still queued when the member has ended are answered with refusals.
 
 use std::time::Duration;
 
@@ -20,13 +25,15 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use monoceros_cluster::{
-    Details, Effect, Event, Incarnation, Member, Operation, Owner, Refusal, Reply, Request, Timing,
+    Details, Effect, Event, Incarnation, Member, Operation, Owner, Refusal, Registration, Reply,
+    Request, Timing,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::arbiter::Arbiter;
 use crate::clock::{Clock, Gate};
+use crate::store::Failure;
 
 /// Least time between a request and its result, if that is unknown.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -38,7 +45,8 @@ const WAKES: u32 = 5;
 /// The service around a member.
 pub trait Host: Send {
     /// Carries out an effect, and returns when it is done. Never called with [`Effect::Ask`].
-    /// [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`].
+    /// [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`]. The gate
+    /// opens after [`Effect::Ready`].
     fn carry_out(&mut self, effect: Effect);
 
     /// Whether the front answers its watchdog.
@@ -58,6 +66,17 @@ pub enum Outcome {
     Left,
     /// Another process has the member's id. The process has to exit.
     IdInUse,
+}
+
+/// Requests that may take as long as the lease: after a restored backup, one could be carried out
+/// when its result means something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("requests to the arbiter of up to {timeout:?} are too long: the lease is {lease:?}")]
+pub struct TimeoutTooLong {
+    /// Longest time of a request.
+    pub timeout: Duration,
+    /// The lease.
+    pub lease: Duration,
 }
 
 /// Runs one member. See the head of the module.
@@ -81,15 +100,16 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Passes an event to the member, and waits while too many do. `false`: the task has ended.
+    /// Passes an event to the member, and waits while the queue is full. `false`: the task has ended.
     pub async fn send(&self, event: Event) -> bool {
         self.events.send(event).await.is_ok()
     }
 
-    /// Passes an event to the member unless too many wait. A registration that is refused here has
-    /// to be answered by the caller.
-    pub fn try_send(&self, event: Event) -> Result<(), Refusal> {
-        self.events.try_send(event).map_err(|error| match error {
+    /// Passes a registration to the member unless the queue is full. A registration that is refused
+    /// here has to be answered by the caller. All other events go by [`Self::send`], since the member
+    /// would wait for them.
+    pub fn register(&self, registration: Registration) -> Result<(), Refusal> {
+        self.events.try_send(Event::Register(registration)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refusal::Busy,
             mpsc::error::TrySendError::Closed(_) => Refusal::Fenced,
         })
@@ -100,31 +120,36 @@ impl Handle {
         &self.gate
     }
 
-    /// Why the last request to the arbiter had no result. `None` once one had.
+    /// Why the last request of a renewal had no result. `None` once one had.
     pub fn problem(&self) -> Option<String> {
         self.problem.borrow().clone()
     }
 }
 
 /// Requests to the arbiter that are under way.
-type Asked = FuturesUnordered<BoxFuture<'static, (Operation, Result<Reply, String>)>>;
+type Asked = FuturesUnordered<BoxFuture<'static, (Operation, Result<Reply, Failure>)>>;
 
 impl<H: Host> Driver<H> {
-    /// A member `me` that joins once [`Self::run`] runs.
+    /// A member `me` that joins once [`Self::run`] runs. Fails if requests of the arbiter may take as
+    /// long as the lease.
     pub fn new(
         me: Owner,
         timing: Timing,
         arbiter: Arbiter,
         clock: Clock,
         mut host: H,
-    ) -> (Self, Handle) {
+    ) -> Result<(Self, Handle), TimeoutTooLong> {
+        let (timeout, lease) = (arbiter.timeout(), Duration::from_nanos(timing.lease()));
+        if timeout >= lease {
+            return Err(TimeoutTooLong { timeout, lease });
+        }
         let (sender, events) = mpsc::channel(EVENTS);
         let (problem, seen) = watch::channel(None);
         let gate = Gate::new(clock);
         let handle = Handle { events: sender, gate: gate.clone(), problem: seen };
         let member = Member::new(me, host.details(), timing);
         let wake = Duration::from_nanos(timing.renew()) / WAKES;
-        (Self { member, arbiter, host, wake, gate, events, problem }, handle)
+        Ok((Self { member, arbiter, host, wake, gate, events, problem }, handle))
     }
 
     /// Runs the member until it has left, or another process has its id. Returns the host, too.
@@ -140,18 +165,12 @@ impl<H: Host> Driver<H> {
                     self.member.set_details(self.host.details());
                     Event::Wake { front_answers: self.host.front_answers() }
                 }
-                Some((operation, result)) = asked.next() => {
-                    let (reply, problem) = match result {
-                        Ok(reply) => (reply, None),
-                        Err(problem) => (Reply::Unknown, Some(problem)),
-                    };
-                    self.note(problem);
-                    Event::Reply(operation, reply)
-                }
+                Some((operation, result)) = asked.next() => self.reply(operation, result),
                 Some(event) = self.events.recv() => event,
             };
             if let Some(outcome) = self.step(event, &mut asked) {
                 self.gate.open_until(None);
+                self.answer_queued_events().await;
                 return (outcome, self.host);
             }
         }
@@ -160,8 +179,7 @@ impl<H: Host> Driver<H> {
     /// Handles one event and carries out its effects. Returns how the member ended, if it did.
     fn step(&mut self, event: Event, asked: &mut Asked) -> Option<Outcome> {
         let effects = self.member.handle(self.gate.now(), event);
-        // The gate closes before a session ends, and opens before the host is notified.
-        self.gate.open_until(self.member.decides_until());
+        self.gate.lower_to(self.member.decides_until());
         let mut outcome = None;
         for effect in effects {
             match effect {
@@ -182,7 +200,18 @@ impl<H: Host> Driver<H> {
                 effect => self.host.carry_out(effect),
             }
         }
+        self.gate.open_until(self.member.decides_until());
         outcome
+    }
+
+    /// Has the member, which is over, answer the events that nobody has received.
+    async fn answer_queued_events(&mut self) {
+        self.events.close();
+        while let Some(event) = self.events.recv().await {
+            for effect in self.member.handle(self.gate.now(), event) {
+                self.host.carry_out(effect);
+            }
+        }
     }
 
     /// A request to the arbiter, with its result.
@@ -190,7 +219,7 @@ impl<H: Host> Driver<H> {
         &self,
         operation: Operation,
         request: Request,
-    ) -> BoxFuture<'static, (Operation, Result<Reply, String>)> {
+    ) -> BoxFuture<'static, (Operation, Result<Reply, Failure>)> {
         let arbiter = self.arbiter.clone();
         let earliest = Instant::now() + PAUSE;
         Box::pin(async move {
@@ -198,8 +227,25 @@ impl<H: Host> Driver<H> {
             if result.is_err() {
                 sleep_until(earliest).await;
             }
-            (operation, result.map_err(|failure| failure.to_string()))
+            (operation, result)
         })
+    }
+
+    /// The event of a result. Renewals are asked all the time, so they show whether the arbiter
+    /// answers; failures of other requests are logged.
+    fn reply(&self, operation: Operation, result: Result<Reply, Failure>) -> Event {
+        match (&operation, &result) {
+            (Operation::Renewal, Ok(_)) => self.note(None),
+            (Operation::Renewal, Err(failure)) => self.note(Some(failure.to_string())),
+            (_, Ok(_)) => {}
+            (_, Err(failure @ Failure::NoAnswer(_))) => {
+                tracing::debug!(?operation, %failure, "a request to the arbiter has no result");
+            }
+            (_, Err(failure)) => {
+                tracing::warn!(?operation, %failure, "a request to the arbiter has no result");
+            }
+        }
+        Event::Reply(operation, result.unwrap_or(Reply::Unknown))
     }
 
     /// Notes why the arbiter has no results, and logs when that changes.

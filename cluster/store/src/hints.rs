@@ -36,7 +36,8 @@ impl Drop for Hints {
     }
 }
 
-/// Pause before a broken watch begins again: doubled up to 2 s with each failure.
+/// Pause before a watch that has ended begins again: 50 ms, doubled up to 2 s with each end until an
+/// event arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Pause(u32);
 

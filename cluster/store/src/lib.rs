@@ -36,13 +36,14 @@ pub mod etcd;
 mod hints;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+mod locked;
 #[cfg(feature = "testing")]
 pub mod memory;
 mod store;
 
 pub use crate::arbiter::Arbiter;
 pub use crate::clock::{Clock, Gate, boot_time};
-pub use crate::driver::{Driver, Handle, Host, Outcome};
+pub use crate::driver::{Driver, Handle, Host, Outcome, TimeoutTooLong};
 pub use crate::hints::Hints;
 pub use crate::store::{
     BadClusterName, ClusterName, Failure, Kind, Listing, MAX_ID, MAX_RECORDS, Reading, RecordKey,

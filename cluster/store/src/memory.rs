@@ -3,7 +3,7 @@
 //! Time is Tokio's, so that a test with a paused clock waits for nothing.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::hints::Hints;
+use crate::locked::locked;
 use crate::store::{ClusterName, Failure, Kind, Listing, Reading, RecordKey, Store, Written};
 
 /// Name of the store in failures.
@@ -64,10 +65,6 @@ pub struct Memory {
     cluster: Arc<str>,
     timeout: Duration,
     faults: Arc<Mutex<Faults>>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for MemoryServer {
@@ -150,6 +147,10 @@ impl Memory {
 }
 
 impl Store for Memory {
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     fn read<'a>(&'a self, key: &'a RecordKey) -> BoxFuture<'a, Result<Reading, Failure>> {
         let place = (self.cluster.clone(), key.clone());
         Box::pin(self.request(move |contents| Reading {
@@ -165,7 +166,7 @@ impl Store for Memory {
             let mut listing = Listing { revision, ..Listing::default() };
             for ((of, key), record) in &contents.records {
                 if *of == cluster && key.kind() == kind {
-                    listing.add(kind, key.id().clone(), record.clone())?;
+                    listing.add(key, record.clone())?;
                 }
             }
             Ok(listing)

@@ -2,19 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use monoceros_cluster::{Revision, Version, Versioned};
+use tokio::time::timeout;
 
+use crate::causes::one_line;
 use crate::hints::Hints;
 
 /// Longest id of a record, in bytes.
 pub const MAX_ID: usize = 256;
 /// Most records of one kind. A read of more fails.
 pub const MAX_RECORDS: usize = 20_000;
+/// Times that a kind is listed while the server forgets the listing's revision before the last page.
+const LISTINGS: usize = 3;
 
 /// Kinds of records. Each is read and watched as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,6 +124,15 @@ impl RecordKey {
         }
         Err(Failure::TooLarge { key: self.clone(), size: value.len(), most })
     }
+
+    /// Returns a record that was read. Fails if it is larger than the kind allows.
+    pub(crate) fn check_read(&self, record: Versioned<Bytes>) -> Result<Versioned<Bytes>, Failure> {
+        let (size, most) = (record.value.len(), self.kind.max_value());
+        if size <= most {
+            return Ok(record);
+        }
+        Err(Failure::unreadable(self, format!("its {size} bytes are more than {most}")))
+    }
 }
 
 impl fmt::Display for RecordKey {
@@ -155,6 +169,14 @@ pub enum Failure {
         /// Length of the id in bytes.
         length: usize,
     },
+    /// The kind is close to [`MAX_RECORDS`], so no record is added. Nothing was sent.
+    #[error("`{}` has {records} records: no more are added", kind.folder())]
+    Full {
+        /// The kind.
+        kind: Kind,
+        /// Its records at the last read.
+        records: usize,
+    },
     /// The kind has more than [`MAX_RECORDS`] records.
     #[error("more than {MAX_RECORDS} records in `{}`", .0.folder())]
     TooMany(Kind),
@@ -171,12 +193,12 @@ pub enum Failure {
 impl Failure {
     /// A refusal of an endpoint.
     pub(crate) fn refused(endpoint: &str, reason: impl fmt::Display) -> Self {
-        Self::Refused(format!("{endpoint}: {reason}"))
+        Self::Refused(format!("{endpoint}: {}", one_line(reason)))
     }
 
     /// A request without an answer, at an endpoint.
     pub(crate) fn no_answer(endpoint: &str, reason: impl fmt::Display) -> Self {
-        Self::NoAnswer(format!("{endpoint}: {reason}"))
+        Self::NoAnswer(format!("{endpoint}: {}", one_line(reason)))
     }
 
     /// A request that was given up after `waited`.
@@ -185,7 +207,7 @@ impl Failure {
     }
 
     pub(crate) fn unreadable(key: impl fmt::Display, reason: impl fmt::Display) -> Self {
-        Self::Unreadable { key: key.to_string(), reason: reason.to_string() }
+        Self::Unreadable { key: one_line(key), reason: one_line(reason) }
     }
 }
 
@@ -208,16 +230,52 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Adds a record. Fails beyond [`MAX_RECORDS`].
-    pub(crate) fn add(
-        &mut self,
-        kind: Kind,
-        id: Arc<str>,
-        record: Versioned<Bytes>,
-    ) -> Result<(), Failure> {
-        self.records.insert(id, record);
-        if self.records.len() > MAX_RECORDS { Err(Failure::TooMany(kind)) } else { Ok(()) }
+    /// Adds a record. Fails beyond [`MAX_RECORDS`], and if the record is too large.
+    pub(crate) fn add(&mut self, key: &RecordKey, record: Versioned<Bytes>) -> Result<(), Failure> {
+        self.records.insert(key.id.clone(), key.check_read(record)?);
+        if self.records.len() > MAX_RECORDS { Err(Failure::TooMany(key.kind)) } else { Ok(()) }
     }
+}
+
+/// Reason why a listing ended early.
+pub(crate) enum Interrupted {
+    /// The server has forgotten the revision of the first page. Another listing may succeed.
+    Forgotten(Failure),
+    /// Any other failure.
+    Failed(Failure),
+}
+
+impl From<Failure> for Interrupted {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Lists a kind, and begins again if the server forgets the listing's revision meanwhile.
+pub(crate) async fn list<F>(read_pages: impl Fn() -> F) -> Result<Listing, Failure>
+where
+    F: Future<Output = Result<Listing, Interrupted>>,
+{
+    let mut tries = 1;
+    loop {
+        match read_pages().await {
+            Ok(listing) => return Ok(listing),
+            Err(Interrupted::Forgotten(_)) if tries < LISTINGS => tries += 1,
+            Err(Interrupted::Forgotten(failure) | Interrupted::Failed(failure)) => {
+                return Err(failure);
+            }
+        }
+    }
+}
+
+/// Ends a request when its time is over.
+pub(crate) async fn in_time<T>(
+    endpoint: &str,
+    patience: Duration,
+    request: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let ended = timeout(patience, request).await;
+    ended.unwrap_or_else(|_| Err(Failure::timed_out(endpoint, patience)))
 }
 
 /// Result of a compare-and-set.
@@ -232,14 +290,21 @@ pub enum Written {
 /// A store of records, shared by all members of a cluster.
 ///
 /// # Duties
-/// * Each request ends within the time that the store was made with, whatever its server does.
+/// * Each request ends within [`Self::timeout`], whatever its server does.
 /// * Reads are linearizable: a write that ended before the read began is in its result.
 /// * A compare-and-set is carried out only if the record has the expected version at that moment.
 ///   One that is sent again after [`Failure::NoAnswer`] may be lost to itself: the current contents
 ///   show it.
 /// * Revisions never go back, unless a backup is restored. No version is larger than the revision.
 /// * A compare-and-set that changes nothing may keep the version.
+///
+/// # Watches
+/// The task of a member does not watch: it reads all records with each renewal. Watches are for the
+/// service around it, which applies a configuration of a policy group soon after it is written.
 pub trait Store: fmt::Debug + Send + Sync {
+    /// Time within which each request ends.
+    fn timeout(&self) -> Duration;
+
     /// Reads one record.
     fn read<'a>(&'a self, key: &'a RecordKey) -> BoxFuture<'a, Result<Reading, Failure>>;
 
@@ -279,6 +344,10 @@ mod tests {
         let key = RecordKey::new(Kind::Claims, &"a\nb".into()).unwrap();
         let failure = key.check(&vec![0; 16 * 1024 + 1].into()).unwrap_err();
         let text = r"record `rms/a\nb` of 16385 bytes is too large: the most is 16384";
+        assert_eq!(failure.to_string(), text);
+        let record = Versioned { version: Version(1), value: vec![0; 16 * 1024 + 1].into() };
+        let failure = key.check_read(record).unwrap_err();
+        let text = r"record `rms/a\nb` cannot be read: its 16385 bytes are more than 16384";
         assert_eq!(failure.to_string(), text);
         let failure = RecordKey::new(Kind::Groups, &"x".repeat(257).into()).unwrap_err();
         assert_eq!(failure.to_string(), "an id of 257 bytes in `groups`: 1 to 256 are allowed");

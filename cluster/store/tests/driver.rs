@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use monoceros_cluster::{
@@ -11,7 +11,9 @@ use monoceros_cluster::{
     MemberId, Owner, Record, Refusal, Registration, Reply, Request, RmId, Timing,
 };
 use monoceros_cluster_store::memory::{Fault, Memory, MemoryServer};
-use monoceros_cluster_store::{Arbiter, Clock, ClusterName, Driver, Handle, Host, Outcome};
+use monoceros_cluster_store::{
+    Arbiter, Clock, ClusterName, Driver, Gate, Handle, Host, Outcome, TimeoutTooLong,
+};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -26,10 +28,19 @@ struct Recording {
     seen: Arc<Mutex<Vec<Effect>>>,
     incarnations: Arc<AtomicU64>,
     front_answers: Arc<AtomicBool>,
+    gate: Arc<OnceLock<Gate>>,
 }
 
 impl Host for Recording {
     fn carry_out(&mut self, effect: Effect) {
+        let is_over = match &effect {
+            Effect::EndSession(_, _, reason) => *reason == EndReason::Fenced,
+            Effect::Fenced | Effect::Restored | Effect::BeginAgain | Effect::Exit => true,
+            _ => false,
+        };
+        if is_over && let Some(gate) = self.gate.get() {
+            assert!(!gate.is_open(), "{effect:?} while the gate is open");
+        }
         self.seen.lock().unwrap().push(effect);
     }
 
@@ -60,16 +71,22 @@ struct Running {
 struct Cluster {
     server: MemoryServer,
     clock: Clock,
+    /// Nanoseconds by which the clock is ahead of Tokio's: a machine that was suspended.
+    suspended: Arc<AtomicU64>,
     incarnations: Arc<AtomicU64>,
 }
 
 impl Cluster {
     fn new() -> Self {
         let begun = Instant::now();
-        let clock: Clock =
-            Arc::new(move || begun.elapsed().as_nanos().try_into().unwrap_or(u64::MAX));
+        let suspended = Arc::new(AtomicU64::new(0));
+        let more = suspended.clone();
+        let clock: Clock = Arc::new(move || {
+            let elapsed: u64 = begun.elapsed().as_nanos().try_into().unwrap();
+            elapsed + more.load(Ordering::SeqCst)
+        });
         let incarnations = Arc::new(AtomicU64::new(1));
-        Self { server: MemoryServer::default(), clock, incarnations }
+        Self { server: MemoryServer::default(), clock, suspended, incarnations }
     }
 
     fn store(&self) -> Memory {
@@ -85,11 +102,14 @@ impl Cluster {
             seen: Arc::default(),
             incarnations: self.incarnations.clone(),
             front_answers: Arc::new(AtomicBool::new(true)),
+            gate: Arc::default(),
         };
         let me = Owner { member: MemberId(id.into()), incarnation: host.incarnation() };
         let timing = Timing::new(LEASE.as_nanos().try_into().unwrap()).unwrap();
         let arbiter = Arbiter::new(Arc::new(store.clone()));
-        let (driver, handle) = Driver::new(me, timing, arbiter, self.clock.clone(), host.clone());
+        let driver = Driver::new(me, timing, arbiter, self.clock.clone(), host.clone());
+        let (driver, handle) = driver.unwrap();
+        host.gate.set(handle.gate().clone()).unwrap();
         Running { host, handle, store, task: tokio::spawn(driver.run()), calls: 0, swept: 0 }
     }
 
@@ -145,7 +165,7 @@ impl Running {
     async fn register(&mut self) -> Result<Epoch, Refusal> {
         self.calls += 1;
         let call = CallId(self.calls);
-        self.handle.try_send(Event::Register(registration(self.calls))).unwrap();
+        self.handle.register(registration(self.calls)).unwrap();
         let is_it = |effect: &Effect| match effect {
             Effect::Answer(answered, _) | Effect::Forward(answered, ..) => *answered == call,
             _ => false,
@@ -153,7 +173,7 @@ impl Running {
         if let Effect::Answer(_, answer) = self.saw("an answer", is_it).await {
             return answer;
         }
-        self.handle.send(Event::ForwardEnded(rm(), Forwarded::NoAnswer)).await;
+        self.handle.send(Event::ForwardEnded(call, rm(), Forwarded::NoAnswer)).await;
         let is_it = |effect: &Effect| matches!(effect, Effect::Answer(to, _) if *to == call);
         let Effect::Answer(_, answer) = self.saw("an answer", is_it).await else { unreachable!() };
         answer
@@ -162,19 +182,18 @@ impl Running {
     /// Sends a registration without waiting for its answer.
     fn knock(&mut self) {
         self.calls += 1;
-        self.handle.try_send(Event::Register(registration(self.calls))).unwrap();
+        self.handle.register(registration(self.calls)).unwrap();
     }
 
     /// Reports that no forwarded registration was answered.
-    fn end_forwards(&mut self) {
-        let seen = self.host.seen.lock().unwrap();
-        for effect in &seen[self.swept..] {
-            if let Effect::Forward(..) = effect {
-                let ended = Event::ForwardEnded(rm(), Forwarded::NoAnswer);
-                self.handle.try_send(ended).unwrap();
+    async fn end_forwards(&mut self) {
+        let new: Vec<_> = self.host.seen.lock().unwrap()[self.swept..].to_vec();
+        self.swept += new.len();
+        for effect in new {
+            if let Effect::Forward(call, rm, _) = effect {
+                self.handle.send(Event::ForwardEnded(call, rm, Forwarded::NoAnswer)).await;
             }
         }
-        self.swept = seen.len();
     }
 
     /// Whether the member has a session of the RM and may decide.
@@ -304,6 +323,62 @@ async fn an_orderly_end_frees_the_id_and_hands_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_gate_opens_after_sessions_of_the_last_lease_ended() {
+    let cluster = Cluster::new();
+    let begun = Instant::now();
+    let mut a = cluster.ready("a").await;
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    // The renewal that begins after 2 s is won after 50 ms, and all records are read after 100 ms.
+    a.store.set_delay(Duration::from_millis(50));
+    tokio::time::sleep_until(begun + Duration::from_millis(2_075)).await;
+    // The last renewal is too old by now, and the one that is under way is not.
+    cluster.suspended.fetch_add(3_500_000_000, Ordering::SeqCst);
+    sleep(Duration::from_millis(50)).await;
+    let seen = a.host.seen.lock().unwrap().clone();
+    let fenced = Effect::EndSession(rm(), Epoch(1), EndReason::Fenced);
+    assert_eq!(seen[seen.len() - 3..], [fenced, Effect::Fenced, Effect::Ready]);
+    assert!(a.handle.gate().is_open() && !a.decides());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_are_queued_at_the_end_are_answered() {
+    let cluster = Cluster::new();
+    let mut a = cluster.ready("a").await;
+    assert_eq!(a.register().await, Ok(Epoch(1)));
+    // While it leaves, nothing else runs before the reply to its last write.
+    a.handle.send(Event::Leave(BTreeMap::new())).await;
+    let to = Owner { member: MemberId("b".into()), incarnation: Incarnation(9) };
+    let until = Instant::now() + LEASE;
+    let mut sent = 0;
+    while !a.task.is_finished() {
+        assert!(Instant::now() < until, "it does not leave");
+        for _ in 0..64 {
+            sent += u64::from(a.handle.register(registration(100 + sent)).is_ok());
+        }
+        sleep(Duration::from_micros(500)).await;
+    }
+    let answered =
+        |effect: &Effect| matches!(effect, Effect::Answer(call, Err(_)) if call.0 >= 100);
+    assert_eq!(a.count(answered), usize::try_from(sent).unwrap());
+    assert_eq!(a.handle.register(registration(1)), Err(Refusal::Fenced));
+    assert!(!a.handle.send(Event::HandOver(rm(), to)).await);
+}
+
+#[tokio::test]
+async fn a_request_as_long_as_the_lease_is_refused() {
+    let cluster = Cluster::new();
+    let store = cluster.server.store(&ClusterName::new("c").unwrap(), LEASE);
+    let mut host = cluster.start("a").host;
+    let me = Owner { member: MemberId("b".into()), incarnation: host.incarnation() };
+    let timing = Timing::new(LEASE.as_nanos().try_into().unwrap()).unwrap();
+    let arbiter = Arbiter::new(Arc::new(store));
+    let refused = Driver::new(me, timing, arbiter, cluster.clock.clone(), host).err().unwrap();
+    assert_eq!(refused, TimeoutTooLong { timeout: LEASE, lease: LEASE });
+    let expected = "requests to the arbiter of up to 5s are too long: the lease is 5s";
+    assert_eq!(refused.to_string(), expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_id_of_two_processes_is_used_by_one() {
     let cluster = Cluster::new();
     let first = cluster.ready("a").await;
@@ -389,7 +464,9 @@ async fn with_random_faults_never_two_decide() {
                 let at = usize::try_from(dice.below(3)).unwrap();
                 disturb(&mut members[at], &mut dice);
             }
-            members.iter_mut().for_each(Running::end_forwards);
+            for member in &mut members {
+                member.end_forwards().await;
+            }
             let deciding: Vec<_> = (0..3).filter(|at| members[*at].decides()).collect();
             assert!(deciding.len() <= 1, "seed {seed}, step {step}: {deciding:?}");
             if let Some(at) = deciding.first().filter(|at| last != Some(**at)) {
@@ -403,7 +480,9 @@ async fn with_random_faults_never_two_decide() {
             member.store.set_delay(Duration::from_millis(2));
         }
         for _ in 0..100 {
-            members.iter_mut().for_each(Running::end_forwards);
+            for member in &mut members {
+                member.end_forwards().await;
+            }
             sleep(Duration::from_millis(20)).await;
         }
         let until = Instant::now() + 4 * LEASE;

@@ -8,10 +8,12 @@ use anyhow::Result;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use monoceros_cluster::{Key, Request, RmId};
+use monoceros_cluster::{Claim, Epoch, Holder, Key, Record, Reply, Request, RmId};
 use monoceros_cluster_store::conformance::{Bed, Order, run};
 use monoceros_cluster_store::memory::{Backup, Fault, Memory, MemoryServer};
-use monoceros_cluster_store::{Arbiter, ClusterName, Failure, Kind, RecordKey, Store, Written};
+use monoceros_cluster_store::{
+    Arbiter, ClusterName, Failure, Kind, MAX_RECORDS, RecordKey, Store, Written,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -95,4 +97,55 @@ async fn nothing_is_decided_by_a_record_that_cannot_be_read() {
     let long = Request::Read(Key::Claim(RmId("x".repeat(300).into())));
     let why = arbiter.ask(long).await.unwrap_err();
     assert_eq!(why.to_string(), "an id of 300 bytes in `rms`: 1 to 256 are allowed");
+}
+
+/// A request that creates the claim of an RM.
+fn creates(rm: &str) -> Request {
+    let holder = Holder {
+        caller: "caller".into(),
+        instance: "instance".into(),
+        policy_group: "default".into(),
+        proof: None,
+        attempt: 0,
+    };
+    let claim = Claim { epoch: Epoch(1), owner: None, holder, wanted_by: None, since_ms: 0 };
+    let (key, record) = (Key::Claim(RmId(rm.into())), Record::Claim(claim));
+    Request::CompareAndSet { key, expected: None, record }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_claim_is_created_close_to_the_bound() {
+    let store = MemoryServer::default().store(&ClusterName::new("c").unwrap(), TIMEOUT);
+    let store: Arc<dyn Store> = Arc::new(store);
+    let arbiter = Arbiter::new(store.clone());
+    let most = MAX_RECORDS - 1_000;
+    let won = arbiter.ask(creates("rm-0")).await.unwrap();
+    let Reply::Won(version, _) = won else { panic!("{won:?}") };
+    let claim = RecordKey::new(Kind::Claims, &"rm-0".into()).unwrap();
+    let value = store.read(&claim).await.unwrap().record.unwrap().value;
+    let add = async |number: usize| {
+        let key = RecordKey::new(Kind::Claims, &format!("rm-{number}").into()).unwrap();
+        store.compare_and_set(&key, None, value.clone()).await.unwrap();
+    };
+    for number in 1..most - 1 {
+        add(number).await;
+    }
+    // Records of others count from the next read on, and those created here at once.
+    arbiter.ask(Request::ReadAll).await.unwrap();
+    arbiter.ask(creates("last")).await.unwrap();
+    let full = arbiter.ask(creates("more")).await.unwrap_err();
+    assert_eq!(full, Failure::Full { kind: Kind::Claims, records: most });
+    assert_eq!(full.to_string(), "`rms` has 19000 records: no more are added");
+    // A claim that is there may change.
+    let Request::CompareAndSet { key, record, .. } = creates("rm-0") else { unreachable!() };
+    let change = Request::CompareAndSet { key, expected: Some(version), record };
+    let won = arbiter.clone().ask(change).await.unwrap();
+    assert!(matches!(won, Reply::Won(..)), "{won:?}");
+
+    for number in most..=MAX_RECORDS {
+        add(number).await;
+    }
+    let too_many = arbiter.ask(Request::ReadAll).await.unwrap_err();
+    assert_eq!(too_many, Failure::TooMany(Kind::Claims));
+    assert_eq!(too_many.to_string(), "more than 20000 records in `rms`");
 }

@@ -1,20 +1,22 @@
 //! Connections to the endpoints of etcd, one after the other, and the token of the user.
 //!
 //! # Which endpoint
-//! A request goes to the endpoint that answered last. If that one does not answer, the others are
-//! tried in turn, each with its share of the time. A write that is sent to two endpoints is carried
-//! out once: it names the version that it replaces.
+//! A request goes to the endpoint that answered last. If that one does not answer within half of
+//! the time, the others are tried in turn and share the rest. After a request that none of them
+//! answered, the next one begins at the next endpoint. A write that is sent to two endpoints is
+//! carried out once: it names the version that it replaces.
 //!
 //! # When something breaks
 //! The connection is dropped, and the next request makes a new one: it reads certificates again,
 //! and its failure has a reason, which that of a broken connection lacks.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
 use tonic::{Code, Request, Response, Status};
@@ -23,8 +25,9 @@ use super::proto::AuthenticateRequest;
 use super::proto::auth_client::AuthClient;
 use super::proto::kv_client::KvClient;
 use super::proto::watch_client::WatchClient;
-use crate::causes::with_causes;
-use crate::store::Failure;
+use crate::causes::{one_line, with_causes};
+use crate::locked::locked;
+use crate::store::{Failure, Interrupted, in_time};
 
 /// Most endpoints.
 const MAX_ENDPOINTS: usize = 16;
@@ -32,8 +35,13 @@ const MAX_ENDPOINTS: usize = 16;
 const MAX_FILE: u64 = 1024 * 1024;
 /// Largest reply: a page of configurations.
 const MAX_REPLY: usize = 32 * 1024 * 1024;
-/// Silence after which a connection is asked for a sign of life, and how long that may take.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// Silence after which the server of a request or watch is pinged. Servers close a connection that
+/// is pinged more often than every 5 s, or without a request.
+const KEEP_ALIVE: Duration = Duration::from_secs(6);
+/// Time for the answer to a ping.
+const PING: Duration = Duration::from_secs(2);
+/// End of the message with which the server refuses a revision that it has forgotten.
+const COMPACTED: &str = "required revision has been compacted";
 
 /// Addresses of etcd, and the means to reach it.
 #[derive(Clone, Debug)]
@@ -44,7 +52,8 @@ pub struct EtcdOptions {
     pub tls: Option<TlsFiles>,
     /// User. `None`: a store without users, or one that takes the name in the certificate.
     pub user: Option<User>,
-    /// Time after which a request has failed. Has to be shorter than the lease.
+    /// Time after which a request has failed. A [`Driver`](crate::Driver) refuses one that is not
+    /// shorter than the lease.
     pub timeout: Duration,
 }
 
@@ -132,12 +141,12 @@ impl Server {
 /// A call that failed.
 #[derive(Clone, Debug)]
 pub(super) struct Denied {
-    /// Code of the server's answer. [`Code::Unavailable`] without an answer.
-    pub(super) code: Code,
     /// Endpoint and reason.
     reason: String,
     /// Whether nothing was carried out, here or at any other endpoint.
     is_final: bool,
+    /// Whether the server has forgotten the revision that was to be read.
+    is_forgotten: bool,
 }
 
 impl From<Denied> for Failure {
@@ -146,10 +155,20 @@ impl From<Denied> for Failure {
     }
 }
 
+impl From<Denied> for Interrupted {
+    fn from(denied: Denied) -> Self {
+        if denied.is_forgotten {
+            Self::Forgotten(denied.into())
+        } else {
+            Self::Failed(denied.into())
+        }
+    }
+}
+
 impl Denied {
     fn no_answer(endpoint: &str, reason: impl std::fmt::Display) -> Self {
-        let reason = format!("{endpoint}: {reason}");
-        Self { code: Code::Unavailable, reason, is_final: false }
+        let reason = format!("{endpoint}: {}", one_line(reason));
+        Self { reason, is_final: false, is_forgotten: false }
     }
 
     fn new(endpoint: &str, status: &Status) -> Self {
@@ -158,18 +177,24 @@ impl Denied {
         } else {
             with_text(status.message(), status)
         };
-        let reason = format!("{endpoint}: {message}");
-        // All others may come from a server that is not well, or from the way there.
-        let is_final = matches!(
-            status.code(),
-            Code::Unauthenticated
-                | Code::PermissionDenied
-                | Code::InvalidArgument
-                | Code::OutOfRange
-                | Code::ResourceExhausted
-                | Code::Unimplemented
-        );
-        Self { code: status.code(), reason, is_final }
+        let reason = format!("{endpoint}: {}", one_line(message));
+        // This side reports a reply that is too large with the same code.
+        let is_forgotten =
+            status.code() == Code::OutOfRange && status.message().ends_with(COMPACTED);
+        // All others may come from a server that is not well.
+        let is_refusal = is_forgotten
+            || matches!(
+                status.code(),
+                Code::Unauthenticated
+                    | Code::PermissionDenied
+                    | Code::InvalidArgument
+                    | Code::ResourceExhausted
+                    | Code::Unimplemented
+            );
+        // A status with a cause was made on this side, when a connection broke: the request may
+        // have been carried out.
+        let is_final = is_refusal && std::error::Error::source(status).is_none();
+        Self { reason, is_final, is_forgotten }
     }
 }
 
@@ -181,10 +206,6 @@ fn with_text(message: &str, status: &Status) -> String {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Connections {
     pub(super) fn new(options: EtcdOptions) -> Result<Self, BadOptions> {
         if options.endpoints.is_empty() || options.endpoints.len() > MAX_ENDPOINTS {
@@ -193,34 +214,10 @@ impl Connections {
                 "{count} endpoints of etcd: 1 to {MAX_ENDPOINTS} are allowed"
             )));
         }
-        let endpoints = options.endpoints.iter().map(|endpoint| {
-            let uri: Option<Uri> = endpoint.parse().ok();
-            let uri = uri.filter(|uri| {
-                matches!(uri.scheme_str(), Some("http" | "https"))
-                    && uri.port_u16().is_some()
-                    && uri.path() == "/"
-                    && uri.query().is_none()
-            });
-            let uri = uri.ok_or_else(|| {
-                let endpoint = endpoint.escape_debug();
-                BadOptions(format!(
-                    "endpoint `{endpoint}` of etcd: http://HOST:PORT or https://HOST:PORT is needed"
-                ))
-            })?;
-            if uri.scheme_str() == Some("https") && options.tls.is_none() {
-                return Err(BadOptions(format!(
-                    "endpoint `{endpoint}` of etcd: https needs the certificate of an authority"
-                )));
-            }
-            let name = endpoint.trim_end_matches('/').to_owned();
-            Ok(Target { name, uri, channel: Mutex::default() })
-        });
+        let has_tls = options.tls.is_some();
+        let endpoints = options.endpoints.iter().map(|endpoint| Target::new(endpoint, has_tls));
         let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
         if let Some(tls) = &options.tls {
-            if endpoints.iter().all(|endpoint| endpoint.uri.scheme_str() == Some("http")) {
-                let reason = "certificates are of no use: no endpoint of etcd begins with https://";
-                return Err(BadOptions(reason.to_owned()));
-            }
             tls_config(tls).map_err(BadOptions)?;
         }
         if let Some(user) = &options.user {
@@ -230,15 +227,18 @@ impl Connections {
         Ok(Self { endpoints, options, first, token })
     }
 
+    /// Time within which a request ends.
+    pub(super) fn timeout(&self) -> Duration {
+        self.options.timeout
+    }
+
     /// Ends a request of several calls when the time for one request is over.
     pub(super) async fn in_time<T>(
         &self,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let patience = self.options.timeout;
         let endpoint = &self.endpoints[self.first.load(Ordering::Relaxed)].name;
-        let ended = timeout(patience, request).await;
-        ended.unwrap_or_else(|_| Err(Failure::timed_out(endpoint, patience)))
+        in_time(endpoint, self.options.timeout, request).await
     }
 
     /// Carries out a call at the endpoint that answered last, or else at the others in turn.
@@ -247,19 +247,25 @@ impl Connections {
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let count = self.endpoints.len();
-        let share = self.options.timeout / u32::try_from(count).unwrap_or(u32::MAX);
         let first = self.first.load(Ordering::Relaxed);
+        let begun = Instant::now();
         let mut reasons = Vec::new();
         for step in 0..count {
             let at = (first + step) % count;
             let endpoint = &self.endpoints[at];
+            let share = share(self.options.timeout.saturating_sub(begun.elapsed()), step, count);
             let tried = timeout(share, self.try_at(endpoint, &call)).await;
             let denied = match tried {
                 Ok(Ok(answer)) => {
                     self.first.store(at, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Ok(Err(denied)) if denied.is_final => return Err(denied),
+                Ok(Err(denied)) if denied.is_final => {
+                    // An endpoint that gave no answer may have carried the request out.
+                    let is_final = reasons.is_empty();
+                    reasons.push(denied.reason);
+                    return Err(Denied { reason: reasons.join("; "), is_final, ..denied });
+                }
                 Ok(Err(denied)) => denied,
                 Err(_) => {
                     let waited = share.as_millis();
@@ -269,8 +275,8 @@ impl Connections {
             endpoint.disconnect();
             reasons.push(denied.reason);
         }
-        let reason = reasons.join("; ");
-        Err(Denied { code: Code::Unavailable, reason, is_final: false })
+        self.first.store((first + 1) % count, Ordering::Relaxed);
+        Err(Denied { reason: reasons.join("; "), is_final: false, is_forgotten: false })
     }
 
     async fn try_at<T, F>(
@@ -331,10 +337,11 @@ impl Connections {
         let mut to = Endpoint::from(endpoint.uri.clone())
             .connect_timeout(self.options.timeout)
             .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE)
-            .keep_alive_while_idle(true);
+            .keep_alive_timeout(PING)
+            .keep_alive_while_idle(false);
         if let (Some("https"), Some(tls)) = (endpoint.uri.scheme_str(), &self.options.tls) {
-            let tls = tls_config(tls).map_err(no_answer)?;
+            let tls = tls.clone();
+            let tls = in_background(move || tls_config(&tls)).await.map_err(no_answer)?;
             to = to.tls_config(tls).map_err(|why| no_answer(with_causes(&why)))?;
         }
         let channel = to.connect().await.map_err(|why| no_answer(with_causes(&why)))?;
@@ -343,7 +350,44 @@ impl Connections {
     }
 }
 
+/// Time for one endpoint, out of the time that is left: half of it for the first endpoint, and an
+/// equal part for each of the others.
+fn share(left: Duration, step: usize, count: usize) -> Duration {
+    let parts = if step == 0 { count.min(2) } else { count - step };
+    left / u32::try_from(parts).unwrap_or(u32::MAX)
+}
+
 impl Target {
+    /// Parses an endpoint.
+    fn new(endpoint: &str, has_tls: bool) -> Result<Self, BadOptions> {
+        // The text may contain a password, so it is not shown.
+        if endpoint.contains('@') {
+            let reason = "an endpoint of etcd has `@` in it: user and password are set apart";
+            return Err(BadOptions(reason.to_owned()));
+        }
+        let bad = |reason: &str| {
+            let endpoint = endpoint.escape_debug();
+            BadOptions(format!("endpoint `{endpoint}` of etcd: {reason}"))
+        };
+        let uri: Option<Uri> = endpoint.parse().ok();
+        let uri = uri.filter(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.port_u16().is_some()
+                && uri.path() == "/"
+                && uri.query().is_none()
+        });
+        let uri = uri.ok_or_else(|| bad("http://HOST:PORT or https://HOST:PORT is needed"))?;
+        let is_secure = uri.scheme_str() == Some("https");
+        if is_secure && !has_tls {
+            return Err(bad("https needs the certificate of an authority"));
+        }
+        if has_tls && !is_secure {
+            return Err(bad("https is needed, since certificates are set"));
+        }
+        let name = endpoint.trim_end_matches('/').to_owned();
+        Ok(Self { name, uri, channel: Mutex::default() })
+    }
+
     fn disconnect(&self) {
         locked(&self.channel).take();
     }
@@ -356,8 +400,9 @@ async fn log_in(
     channel: &Channel,
     user: &User,
 ) -> Result<Option<AsciiMetadataValue>, Denied> {
-    let password =
-        read(&user.password_file).map_err(|reason| Denied::no_answer(&endpoint.name, reason))?;
+    let file = user.password_file.clone();
+    let password = in_background(move || read(&file)).await;
+    let password = password.map_err(|reason| Denied::no_answer(&endpoint.name, reason))?;
     let password = String::from_utf8(password)
         .map_err(|_| Denied::no_answer(&endpoint.name, "the password is not UTF-8"))?;
     let password = password.strip_suffix('\n').unwrap_or(&password).to_owned();
@@ -379,6 +424,13 @@ async fn log_in(
 pub(super) fn is_stale(status: &Status) -> bool {
     status.code() == Code::Unauthenticated
         || status.message().ends_with("revision of auth store is old")
+}
+
+/// Reads files on a thread on which that may take its time.
+async fn in_background<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    spawn_blocking(read).await.unwrap_or_else(|why| Err(why.to_string()))
 }
 
 fn tls_config(tls: &TlsFiles) -> Result<ClientTlsConfig, String> {
@@ -404,7 +456,12 @@ fn pem(path: &Path) -> Result<Vec<u8>, String> {
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let named = |why: &dyn std::fmt::Display| format!("`{}` cannot be read: {why}", path.display());
-    let size = std::fs::metadata(path).map_err(|why| named(&why))?.len();
+    let found = std::fs::metadata(path).map_err(|why| named(&why))?;
+    // A read of a pipe or device may never end.
+    if !found.is_file() {
+        return Err(named(&"it is no file"));
+    }
+    let size = found.len();
     if size > MAX_FILE {
         return Err(named(&format!("its {size} bytes are more than {MAX_FILE}")));
     }

@@ -19,12 +19,12 @@ mod testing;
 mod watch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use monoceros_cluster::{Revision, Version, Versioned};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
-use tonic::Code;
 
 pub use self::connection::{BadOptions, EtcdOptions, TlsFiles, User};
 
@@ -37,12 +37,12 @@ use self::proto::{
     TxnRequest,
 };
 use crate::hints::Hints;
-use crate::store::{ClusterName, Failure, Kind, Listing, Reading, RecordKey, Store, Written};
+use crate::store::{
+    ClusterName, Failure, Interrupted, Kind, Listing, Reading, RecordKey, Store, Written, list,
+};
 
 /// Bytes of an id that are written as `%` and two digits.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// Tries to read all records of a kind at one revision that is not compacted meanwhile.
-const LISTINGS: usize = 3;
 
 /// A store of records in etcd.
 #[derive(Debug)]
@@ -70,6 +70,16 @@ impl Etcd {
         format!("{}{id}", self.prefix(key.kind())).into()
     }
 
+    /// Place of a record that was listed under `at`.
+    fn record_key(&self, kind: Kind, prefix: &str, at: &[u8]) -> Result<RecordKey, Failure> {
+        let unreadable = |why: &dyn std::fmt::Display| Failure::unreadable(at.escape_ascii(), why);
+        let key = RecordKey::new(kind, &id_of(prefix, at)?).map_err(|why| unreadable(&why))?;
+        if self.key(&key) != at {
+            return Err(unreadable(&format!("it is not the key of record `{key}`")));
+        }
+        Ok(key)
+    }
+
     async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Denied> {
         let call = |server: Server| {
             let request = server.request(request.clone());
@@ -82,23 +92,15 @@ impl Etcd {
         let request = RangeRequest { key: self.key(key), ..RangeRequest::default() };
         let answer = self.range(request).await?;
         let revision = revision(answer.header)?;
-        Ok(Reading { record: answer.kvs.into_iter().next().map(record), revision })
+        Ok(Reading { record: first(key, answer.kvs)?, revision })
     }
 
     async fn read_kind(&self, kind: Kind) -> Result<Listing, Failure> {
-        let mut tries = 1;
-        loop {
-            match self.read_pages(kind).await? {
-                Ok(listing) => return Ok(listing),
-                // The revision of the first page was compacted before the last page was read.
-                Err(compacted) if tries == LISTINGS => return Err(compacted.into()),
-                Err(_) => tries += 1,
-            }
-        }
+        list(|| self.read_pages(kind)).await
     }
 
-    /// Reads all pages at the revision of the first. The inner error: it was compacted meanwhile.
-    async fn read_pages(&self, kind: Kind) -> Result<Result<Listing, Denied>, Failure> {
+    /// Reads all pages at the revision of the first.
+    async fn read_pages(&self, kind: Kind) -> Result<Listing, Interrupted> {
         let prefix = self.prefix(kind);
         let limit = self.page.unwrap_or(kind.page());
         let mut request = RangeRequest {
@@ -109,23 +111,20 @@ impl Etcd {
         };
         let mut listing = Listing::default();
         loop {
-            let answer = match self.range(request.clone()).await {
-                Err(denied) if denied.code == Code::OutOfRange => return Ok(Err(denied)),
-                answer => answer?,
-            };
+            let answer = self.range(request.clone()).await?;
             if request.revision == 0 {
                 listing.revision = revision(answer.header)?;
                 request.revision = signed(listing.revision.0);
             }
-            let Some(last) = answer.kvs.last() else { return Ok(Ok(listing)) };
+            let Some(last) = answer.kvs.last() else { return Ok(listing) };
             // The key after the last one: that with a zero behind it.
             request.key = [&last.key[..], &[0]].concat().into();
             for found in answer.kvs {
-                let id = id_of(&prefix, &found.key)?;
-                listing.add(kind, id, record(found))?;
+                let key = self.record_key(kind, &prefix, &found.key)?;
+                listing.add(&key, record(found))?;
             }
             if !answer.more {
-                return Ok(Ok(listing));
+                return Ok(listing);
             }
         }
     }
@@ -164,7 +163,7 @@ impl Etcd {
         }
         match answer.responses.into_iter().next().and_then(|answer| answer.response) {
             Some(Response::ResponseRange(found)) => {
-                Ok(Written::Lost(found.kvs.into_iter().next().map(record), revision))
+                Ok(Written::Lost(first(key, found.kvs)?, revision))
             }
             _ => Err(Failure::unreadable(key, "the lost write has no current record")),
         }
@@ -172,6 +171,10 @@ impl Etcd {
 }
 
 impl Store for Etcd {
+    fn timeout(&self) -> Duration {
+        self.connections.timeout()
+    }
+
     fn read<'a>(&'a self, key: &'a RecordKey) -> BoxFuture<'a, Result<Reading, Failure>> {
         Box::pin(self.read_key(key))
     }
@@ -211,6 +214,11 @@ fn id_of(prefix: &str, key: &[u8]) -> Result<Arc<str>, Failure> {
     }
 }
 
+/// The record in the reply to a request for one key.
+fn first(key: &RecordKey, found: Vec<KeyValue>) -> Result<Option<Versioned<Bytes>>, Failure> {
+    found.into_iter().next().map(|found| key.check_read(record(found))).transpose()
+}
+
 fn record(found: KeyValue) -> Versioned<Bytes> {
     Versioned { version: Version(unsigned(found.mod_revision)), value: found.value }
 }
@@ -242,6 +250,11 @@ mod tests {
         assert_eq!(encoded, "/monoceros/c/rms/a%2F%25%C3%BC~1");
         assert_eq!(&*id_of("/monoceros/c/rms/", &encoded).unwrap(), "a/%ü~1");
         assert_eq!(end_of("/monoceros/c/rms/"), "/monoceros/c/rms0");
+        assert_eq!(etcd.record_key(Kind::Claims, "/monoceros/c/rms/", &encoded).unwrap(), key);
+        let twice = etcd.record_key(Kind::Claims, "/monoceros/c/rms/", b"/monoceros/c/rms/%61");
+        let expected = "record `/monoceros/c/rms/%61` cannot be read: it is not the key of record \
+                        `rms/a`";
+        assert_eq!(twice.unwrap_err().to_string(), expected);
         let bad = id_of("/a/", b"/a/%FF").unwrap_err().to_string();
         assert_eq!(bad, "record `/a/%FF` cannot be read: its key is not percent-encoded text");
     }

@@ -28,12 +28,14 @@ use kube::core::ObjectList;
 use kube::{Api, Client, Config};
 use monoceros_cluster::{Revision, Version, Versioned};
 use sha2::{Digest as _, Sha256};
-use tokio::time::timeout;
 
 use crate::causes::with_causes;
 use crate::codec::hex_of;
 use crate::hints::Hints;
-use crate::store::{ClusterName, Failure, Kind, Listing, Reading, RecordKey, Store, Written};
+use crate::store::{
+    ClusterName, Failure, Interrupted, Kind, Listing, Reading, RecordKey, Store, Written, in_time,
+    list,
+};
 
 /// Label with the name of the cluster.
 const CLUSTER: &str = "monoceros.io/cluster";
@@ -45,8 +47,6 @@ const ID: &str = "id";
 const RECORD: &str = "record";
 /// Silence after which a watch is restarted. The server sends something every few minutes.
 const SILENCE: Duration = Duration::from_secs(295);
-/// Tries to read all records of a kind while pages are not kept long enough.
-const LISTINGS: usize = 3;
 
 /// A store of records in config maps.
 #[derive(Clone)]
@@ -93,7 +93,7 @@ impl Kubernetes {
         config.default_retry = false;
         let namespace = config.default_namespace.clone();
         let client = Client::try_from(config);
-        let client = client.map_err(|why| Failure::refused(endpoint, with_causes(&why)))?;
+        let client = client.map_err(|why| Failure::refused(endpoint, reason(&why)))?;
         Ok(Self {
             api: Api::namespaced(client, &namespace),
             endpoint: endpoint.into(),
@@ -118,6 +118,17 @@ impl Kubernetes {
         format!("monoceros-{kind}-{}", &hex_of(&Sha256::digest(text))[..32])
     }
 
+    /// Place of a record that was listed with this name. Fails if it should have another name: a copy
+    /// would hide the record.
+    fn record_key(&self, kind: Kind, name: &str, id: &Arc<str>) -> Result<RecordKey, Failure> {
+        let key = RecordKey::new(kind, id).map_err(|why| Failure::unreadable(name, why))?;
+        if self.name(&key) != name {
+            let reason = format!("it is not the name of record `{key}`");
+            return Err(Failure::unreadable(name, reason));
+        }
+        Ok(key)
+    }
+
     fn selector(&self, kind: Kind) -> String {
         format!("{CLUSTER}={},{KIND}={}", self.cluster, kind.folder())
     }
@@ -127,18 +138,17 @@ impl Kubernetes {
         &self,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let ended = timeout(self.timeout, request).await;
-        ended.unwrap_or_else(|_| Err(Failure::timed_out(&self.endpoint, self.timeout)))
+        in_time(&self.endpoint, self.timeout, request).await
     }
 
     fn failure(&self, error: &kube::Error) -> Failure {
         match error {
             // After any other status the request may have been carried out.
-            kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
+            kube::Error::Api(status) if status.code < 500 && !matches!(status.code, 408 | 429) => {
                 Failure::refused(&self.endpoint, &status.message)
             }
             kube::Error::Api(status) => Failure::no_answer(&self.endpoint, &status.message),
-            _ => Failure::no_answer(&self.endpoint, with_causes(error)),
+            _ => Failure::no_answer(&self.endpoint, reason(error)),
         }
     }
 
@@ -164,44 +174,36 @@ impl Kubernetes {
             let reason = format!("`{name}` is the record of `{}`", id.escape_debug());
             return Err(Failure::unreadable(key, reason));
         }
-        Ok(Reading { record: Some(record), revision })
+        Ok(Reading { record: Some(key.check_read(record)?), revision })
     }
 
     async fn read_kind(&self, kind: Kind) -> Result<Listing, Failure> {
-        let mut tries = 1;
-        loop {
-            match self.read_pages(kind).await {
-                // The pages of this list are no longer kept.
-                Err(kube::Error::Api(status)) if status.code == 410 && tries < LISTINGS => {
-                    tries += 1;
-                }
-                Err(why) => return Err(self.failure(&why)),
-                Ok(listing) => return listing,
-            }
-        }
+        list(|| self.read_pages(kind)).await
     }
 
     /// Reads all pages as they were at the revision of the first.
-    async fn read_pages(&self, kind: Kind) -> Result<Result<Listing, Failure>, kube::Error> {
+    async fn read_pages(&self, kind: Kind) -> Result<Listing, Interrupted> {
         let limit = self.page.unwrap_or(kind.page());
         let all = ListParams::default().labels(&self.selector(kind)).limit(limit);
-        let mut page = self.api.list(&all).await?;
-        let mut listing = Listing::default();
-        match self.revision(&page) {
-            Ok(revision) => listing.revision = revision,
-            Err(failure) => return Ok(Err(failure)),
-        }
+        let mut page = self.list(&all).await?;
+        let mut listing = Listing { revision: self.revision(&page)?, ..Listing::default() };
         loop {
             for found in page.items {
-                let added = record(found).and_then(|(id, found)| listing.add(kind, id, found));
-                if let Err(failure) = added {
-                    return Ok(Err(failure));
+                let name = found.metadata.name.clone().unwrap_or_default();
+                let (id, found) = record(found)?;
+                listing.add(&self.record_key(kind, &name, &id)?, found)?;
+            }
+            let all = match page.metadata.continue_.as_deref() {
+                None | Some("") => return Ok(listing),
+                Some(more) => all.clone().continue_token(more),
+            };
+            page = self.api.list(&all).await.map_err(|why| match &why {
+                // The pages of this list are no longer kept.
+                kube::Error::Api(status) if status.code == 410 => {
+                    Interrupted::Forgotten(self.failure(&why))
                 }
-            }
-            match page.metadata.continue_.as_deref() {
-                None | Some("") => return Ok(Ok(listing)),
-                Some(more) => page = self.api.list(&all.clone().continue_token(more)).await?,
-            }
+                _ => Interrupted::Failed(self.failure(&why)),
+            })?;
         }
     }
 
@@ -234,6 +236,10 @@ impl Kubernetes {
             }
             Err(kube::Error::Api(status)) if is_lost(status.code, expected) => {
                 let Reading { record, revision } = self.read_key(key).await?;
+                if record.as_ref().map(|record| record.version) == expected {
+                    // The conflict was about something else, such as a quota.
+                    return Err(Failure::no_answer(&self.endpoint, &status.message));
+                }
                 Ok(Written::Lost(record, revision))
             }
             Err(why) => Err(self.failure(&why)),
@@ -275,6 +281,10 @@ impl Kubernetes {
 }
 
 impl Store for Kubernetes {
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     fn read<'a>(&'a self, key: &'a RecordKey) -> BoxFuture<'a, Result<Reading, Failure>> {
         Box::pin(self.in_time(self.read_key(key)))
     }
@@ -306,10 +316,23 @@ impl std::fmt::Debug for Kubernetes {
     }
 }
 
-/// Whether a status means that the record has another version: it is there already, it was changed,
-/// or it is gone.
+/// Whether a status can mean that the record has another version: it is there already, it was
+/// changed, or it is gone.
 fn is_lost(code: u16, expected: Option<Version>) -> bool {
     code == 409 || code == 404 && expected.is_some()
+}
+
+/// Text of an error with its causes. An error about credentials has a fixed text, since its own may
+/// contain them: the output of a command, or part of a file.
+fn reason(error: &kube::Error) -> String {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        if cause.is::<kube::client::AuthError>() {
+            return "no credentials can be had as the kubeconfig says".to_owned();
+        }
+        next = cause.source();
+    }
+    with_causes(error)
 }
 
 /// Id and contents of a record's config map.
@@ -355,6 +378,16 @@ mod tests {
             data: Some(fields.collect()),
             ..ConfigMap::default()
         }
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        let secret = || kube::client::AuthError::AuthExec("secret".to_owned());
+        for error in [kube::Error::Auth(secret()), kube::Error::Service(Box::new(secret()))] {
+            assert_eq!(reason(&error), "no credentials can be had as the kubeconfig says");
+        }
+        let other = kube::Error::Service("connection closed".into());
+        assert!(reason(&other).ends_with("connection closed"), "{}", reason(&other));
     }
 
     #[test]

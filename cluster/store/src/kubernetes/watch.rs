@@ -38,12 +38,13 @@ impl Watch {
         loop {
             if let Err(failure) = self.follow(&mut pause).await {
                 debug!(%failure, "a watch of the cluster's records was interrupted");
-                pause.wait().await;
             }
+            // Also after an end in order: a server may end each watch at once.
+            pause.wait().await;
         }
     }
 
-    /// Follows the changes until the stream ends. `Ok`: watch again at once.
+    /// Follows the changes until the stream ends. `Ok`: the server ended it in order.
     async fn follow(&mut self, pause: &mut Pause) -> Result<(), Failure> {
         let newest = self.newest().await?;
         if self.is_forgotten || newest < self.known {

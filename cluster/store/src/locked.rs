@@ -1,0 +1,7 @@
+//! Access to a mutex that ignores panics of other threads: the values are whole after each step.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
