@@ -79,19 +79,19 @@ fn fair_queues_take_turns_by_their_shares() {
         node n1 vcore=20000
         ",
         &expect![[r#"
-            1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            1 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a before root.b: its share is the same, and more is pending: 4 cores, not 2 cores
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried
-            2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
+            2 allocation b1/k of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b before root.a: its fair share 0 is smaller than 0.2
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
-            3 allocation b1/k of root.b on n1: placed on the first node in order that could be used
+            3 allocation b1/k of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b before root.a: its fair share 0.1 is smaller than 0.2
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
-            4 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            4 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried
@@ -117,23 +117,23 @@ fn decisions_name_the_order_of_applications() {
         node n1 vcore=20000
         ",
         &expect![[r#"
-            1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            1 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a before root.b: its share is the same, and more is pending: 3 cores, not 2 cores
               root.a by priority, fair: a1 before a2: nothing tells them apart but the name, which comes first in the alphabet
               nodes: 1 tried
-            2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
+            2 allocation b1/k of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b before root.a: its fair share 0 is smaller than 0.05
               root.b by priority, fifo: b1 before b2: it was submitted at 1970-01-01T00:16:40.0Z, before 1970-01-01T00:16:41.0Z
               nodes: 1 tried
-            3 allocation a2/k of root.a on n1: placed on the first node in order that could be used
+            3 allocation a2/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a before root.b: its share is the same, and more is pending: 2 cores, not 1 core
-              root.a by priority, fair: a2 before a1: its usage 0 is smaller than 1000
+              root.a by priority, fair: a2 before a1: its usage of 0 cores is smaller than 1 core
               nodes: 1 tried
-            4 allocation b2/k of root.b on n1: placed on the first node in order that could be used
+            4 allocation b2/k of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b before root.a: its fair share 0.05 is smaller than 0.1
               root.b by priority, fifo: b2: no rival
               nodes: 1 tried
-            5 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            5 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fair: a1: no rival
               nodes: 1 tried
@@ -154,11 +154,11 @@ fn priorities_decide_and_a_fence_shows_its_own() {
         node n1 vcore=20000
         ",
         &expect![[r#"
-            1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            1 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a before root.b: its priority 7 is higher than 5 (that of its fence)
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried
-            2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
+            2 allocation b1/k of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b: no rival
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
@@ -185,23 +185,23 @@ fn a_full_queue_is_not_the_second_candidate() {
         ask b1 j vcore=1000
         ",
         &expect![[r#"
-            1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            1 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a before root.b: its share is the same, and more is pending: 2 cores, not 1 core
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried
-            2 allocation b1/k of root.b on n1: placed on the first node in order that could be used
+            2 allocation b1/k of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b before root.c: nothing tells them apart but the name, which comes first in the alphabet
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
-            3 allocation c1/k of root.c on n1: placed on the first node in order that could be used
+            3 allocation c1/k of root.c on n1: placed on the first node that fits
               root by priority, fair: root.c before root.a: its fair share 0 is smaller than 1
               root.c by priority, fifo: c1: no rival
               nodes: 1 tried
-            4 allocation c1/j of root.c on n1: placed on the first node in order that could be used
+            4 allocation c1/j of root.c on n1: placed on the first node that fits
               root by priority, fair: root.c: no rival
               root.c by priority, fifo: c1: no rival
               nodes: 1 tried
-            5 allocation b1/j of root.b on n1: placed on the first node in order that could be used
+            5 allocation b1/j of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b: no rival
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
@@ -225,19 +225,19 @@ fn an_application_at_its_user_limit_is_no_second_candidate() {
         ask a3 j vcore=1000
         ",
         &expect![[r#"
-            1 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            1 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1 before a2: nothing tells them apart but the name, which comes first in the alphabet
               nodes: 1 tried
-            2 allocation a2/k of root.a on n1: placed on the first node in order that could be used
+            2 allocation a2/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a2 before a3: nothing tells them apart but the name, which comes first in the alphabet
               nodes: 1 tried
-            3 allocation a3/k of root.a on n1: placed on the first node in order that could be used
+            3 allocation a3/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a3: no rival
               nodes: 1 tried
-            4 allocation a3/j of root.a on n1: placed on the first node in order that could be used
+            4 allocation a3/j of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a3: no rival
               nodes: 1 tried
@@ -265,7 +265,7 @@ fn skipped_nodes_have_reasons() {
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried
-            2 allocation a1/k of root.a on n1: placed on the first node in order that could be used
+            2 allocation a1/k of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried, 1 takes nothing now (drains), 2 not enough room (full), 1 excluded by its constraint (b-web)
@@ -288,7 +288,7 @@ fn nodes_that_refuse_are_counted() {
         ask a1 k vcore=1000
         ",
         &expect![[r#"
-            1 allocation a1/k of root.a on n3: placed on the first node in order that could be used
+            1 allocation a1/k of root.a on n3: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 3 tried, 2 refused by the predicate (n1)
@@ -312,15 +312,15 @@ fn a_late_answer_keeps_its_decision_notes() {
         ask b1 j x2 vcore=1000
         ",
         &expect![[r#"
-            1 allocation a1/k of root.a on n2: placed on the first node in order that could be used
+            1 allocation a1/k of root.a on n2: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 2 tried, 1 refused by the predicate (n1)
-            2 allocation b1/j of root.b on n1: placed on the first node in order that could be used
+            2 allocation b1/j of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b: no rival
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
-            3 allocation b1/j of root.b on n1: placed on the first node in order that could be used
+            3 allocation b1/j of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b: no rival
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
@@ -374,11 +374,11 @@ fn a_daemon_decision_lists_its_victims() {
         confirm *
         ",
         &expect![[r#"
-            1 allocation a1/old of root.a on n1: placed on the first node in order that could be used
+            1 allocation a1/old of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried
-            2 allocation a1/new of root.a on n1: placed on the first node in order that could be used
+            2 allocation a1/new of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried
@@ -416,15 +416,15 @@ fn a_queue_takes_back_its_guarantee() {
         confirm *
         ",
         &expect![[r#"
-            1 allocation b1/old of root.b on n1: placed on the first node in order that could be used
+            1 allocation b1/old of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b: no rival
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
-            2 allocation b1/mid of root.b on n1: placed on the first node in order that could be used
+            2 allocation b1/mid of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b: no rival
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
-            3 allocation b1/new of root.b on n1: placed on the first node in order that could be used
+            3 allocation b1/new of root.b on n1: placed on the first node that fits
               root by priority, fair: root.b: no rival
               root.b by priority, fifo: b1: no rival
               nodes: 1 tried
@@ -447,15 +447,15 @@ fn quota_preemption_decisions_name_the_queue() {
     check(
         &three_of_six(&steps),
         &expect![[r#"
-        1 allocation a/k of root.q on n1: placed on the first node in order that could be used
+        1 allocation a/k of root.q on n1: placed on the first node that fits
           root by priority, fair: root.q: no rival
           root.q by priority, fifo: a: no rival
           nodes: 1 tried
-        2 allocation a/k of root.q on n1: placed on the first node in order that could be used
+        2 allocation a/k of root.q on n1: placed on the first node that fits
           root by priority, fair: root.q: no rival
           root.q by priority, fifo: a: no rival
           nodes: 1 tried
-        3 allocation a/k of root.q on n1: placed on the first node in order that could be used
+        3 allocation a/k of root.q on n1: placed on the first node that fits
           root by priority, fair: root.q: no rival
           root.q by priority, fifo: a: no rival
           nodes: 1 tried
@@ -480,7 +480,7 @@ fn members_take_the_places_of_placeholders() {
         confirm *
         ",
         &expect![[r#"
-            1 allocation a1/p of root.a on n1: placed on the first node in order that could be used
+            1 allocation a1/p of root.a on n1: placed on the first node that fits
               root by priority, fair: root.a: no rival
               root.a by priority, fifo: a1: no rival
               nodes: 1 tried

@@ -123,7 +123,7 @@ fn a_user_limit_and_a_group_limit_block() {
         ",
         &expect![[r#"
             k2 x1: userQuota ann since 1000s
-              user ann has too little left of cores (2 of 3 used) in root.a; 2 cores more would do here
+              user ann has too little left of cores (2 of 3 used) in root.a; 2 cores more would remove this obstacle
               - userQuota ann: vcore=2000; vcore=1000 of vcore=3000
               - userQuota dev: vcore=1000; vcore=2000 of vcore=3000
               cure: raise the limit of user ann in root.a by 2 cores, or free as much; and raise the limit of group dev in root.a by 1 core, or free as much
@@ -146,7 +146,7 @@ fn running_limits_of_queue_and_user_block() {
         ",
         &expect![[r#"
             k1 x1: notRunnable root.a since 0s
-              root.a runs as many applications as it may (1 of 1); one more would do here
+              root.a runs as many applications as it may (1 of 1); one more would remove this obstacle
               - notRunnable root.a: -; - of -
               - notRunnable ann: -; - of -
               cure: let one more application run: root.a; and let one more application run: user ann in root.a
@@ -378,7 +378,7 @@ fn all_obstacles_are_listed_with_one_cure() {
         ",
         &expect![[r#"
             k1 x1: notRunnable root.a since 0s
-              root.a runs as many applications as it may (1 of 1); one more would do here
+              root.a runs as many applications as it may (1 of 1); one more would remove this obstacle
               - notRunnable root.a: -; - of -
               - queueQuota root.a: vcore=1000; vcore=1000 of vcore=2000
               - notRunnable root.a.b: -; - of -

@@ -88,7 +88,7 @@ impl Ruled {
 impl fmt::Display for Ruled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::FirstNode => "placed on the first node in order that could be used",
+            Self::FirstNode => "placed on the first node that fits",
             Self::RequiredNode => "placed on the only node that it may use",
             Self::AtReserved => "placed on the node that it had reserved",
             Self::PlaceholderInPlace => "takes the place of a placeholder, on the same node",

@@ -55,7 +55,7 @@ fn a_decision_reads_as_it_was_made() {
             at_ns: 7,
             decided_ns: None,
             kind: DecisionKind::Allocation,
-            ruled: "placed on the first node in order that could be used".into(),
+            ruled: "placed on the first node that fits".into(),
             application: "app-1".into(),
             key: "k".into(),
             pod: "".into(),

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::order::shares::{self, Share};
+use crate::order::shares::{self, NamedShare, Share};
 use crate::queues::{ApplicationSortPolicy, PriorityPolicy};
 use crate::values::resources::{Limits, Resources};
 
@@ -208,18 +208,21 @@ impl Ord for LargerFirst {
 
 /// Shares of a total, descending; the order is that of [`shares::compare_shares`].
 #[derive(Clone, Debug, Default)]
-struct Usage(SmallVec<[Share; 4]>);
+struct Usage(SmallVec<[NamedShare; 4]>);
 
 impl Usage {
     fn of(application: &ApplicationView<'_>) -> Self {
-        let shares = shares::shares(application.allocated, application.guaranteed);
-        Self(shares.into_iter().rev().map(Share::of).collect())
+        Self(shares::named_shares(application.allocated, application.guaranteed))
+    }
+
+    fn shares(&self) -> impl Iterator<Item = Share> {
+        self.0.iter().map(|named| named.share)
     }
 }
 
 impl Ord for Usage {
     fn cmp(&self, other: &Self) -> Ordering {
-        shares::compare_descending(self.0.iter().copied(), other.0.iter().copied())
+        shares::compare_descending(self.shares(), other.shares())
     }
 }
 

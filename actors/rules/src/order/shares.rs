@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::values::resources::{Limits, Resources};
+use crate::values::resources::{Limits, Name, Resources};
 
 /// A fraction, stored as an integer of the same order, so that keys compare no floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,14 +60,45 @@ impl Share {
 pub fn shares(amount: &Resources, total: Option<&Resources>) -> SmallVec<[f64; 4]> {
     let mut shares: SmallVec<[f64; 4]> = amount
         .entries()
-        .map(|(name, quantity)| match total.map_or(0, |total| total.get(name)) {
-            _ if quantity == 0 => 0.0,
-            0 => quantity as f64,
-            whole => quantity as f64 / whole as f64,
-        })
+        .map(|(name, quantity)| share(quantity, total.map_or(0, |total| total.get(name))))
         .collect();
     shares.sort_unstable_by(f64::total_cmp);
     shares
+}
+
+fn share(quantity: i64, total: i64) -> f64 {
+    match total {
+        _ if quantity == 0 => 0.0,
+        0 => quantity as f64,
+        total => quantity as f64 / total as f64,
+    }
+}
+
+/// A share, and the name whose bare quantity it is; `None` if it is a fraction or zero.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NamedShare {
+    pub(crate) share: Share,
+    pub(crate) bare: Option<Name>,
+}
+
+/// Returns the same as [`shares`], but descending and with names.
+pub(crate) fn named_shares(
+    amount: &Resources,
+    total: Option<&Resources>,
+) -> SmallVec<[NamedShare; 4]> {
+    let named = amount.entries().map(|(name, quantity)| {
+        let total = total.map_or(0, |total| total.get(name));
+        let bare = (quantity != 0 && total == 0).then_some(name);
+        NamedShare { share: Share::of(share(quantity, total)), bare }
+    });
+    let mut named: SmallVec<[NamedShare; 4]> = named.collect();
+    named.sort_unstable_by(|left, right| {
+        right.share.cmp(&left.share).then_with(|| match (left.bare, right.bare) {
+            (Some(left), Some(right)) => left.alphabetical(right),
+            (left, right) => left.is_some().cmp(&right.is_some()),
+        })
+    });
+    named
 }
 
 /// Compares two results of [`shares`] from their largest entry downward; the shorter one is

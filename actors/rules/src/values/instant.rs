@@ -26,6 +26,18 @@ pub fn rfc3339(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction}Z")
 }
 
+/// Returns a time as [`rfc3339`], in whole milliseconds, rounded down.
+pub fn rfc3339_ms(ns: i64) -> String {
+    rfc3339(ns.saturating_sub(ns.rem_euclid(1_000_000)))
+}
+
+/// Returns two times as [`rfc3339_ms`]; if both are in one millisecond, with all their digits.
+pub fn rfc3339_apart(one_ns: i64, other_ns: i64) -> (String, String) {
+    let is_apart = one_ns.div_euclid(1_000_000) != other_ns.div_euclid(1_000_000);
+    let text = if is_apart { rfc3339_ms } else { rfc3339 };
+    (text(one_ns), text(other_ns))
+}
+
 /// Returns the time that is `delay` after `ns`, in ns since the epoch.
 pub fn after(ns: i64, delay: Duration) -> i64 {
     ns.saturating_add(i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX))
@@ -78,5 +90,20 @@ mod tests {
         ] {
             assert_eq!(rfc3339(ns), text);
         }
+    }
+
+    #[test]
+    fn a_sentence_has_milliseconds_unless_two_times_differ_by_less() {
+        assert_eq!(rfc3339_ms(SECOND_NS + 250_745_921), "1970-01-01T00:00:01.25Z");
+        assert_eq!(rfc3339_ms(-1), "1969-12-31T23:59:59.999Z");
+        let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
+        assert_eq!(
+            rfc3339_apart(1_000_001, 2_000_001),
+            pair("1970-01-01T00:00:00.001Z", "1970-01-01T00:00:00.002Z")
+        );
+        assert_eq!(
+            rfc3339_apart(1_000_001, 1_000_002),
+            pair("1970-01-01T00:00:00.001000001Z", "1970-01-01T00:00:00.001000002Z")
+        );
     }
 }

@@ -141,7 +141,8 @@ fn what_is_over_the_maximum_of_a_queue_waits_and_says_which_queue_lacks_how_much
     world.headroom = Limits::of(&[("vcore", 3_000)]);
     world.ask("a", 5);
     world.ask("b", 2);
-    let why = "root.a leaves too little of cores (0 of 3 used); 2 cores more would do here";
+    let why =
+        "root.a leaves too little of cores (0 of 3 used); 2 cores more would remove this obstacle";
     assert_eq!(world.parked(), (Obstacle::Quota, why.to_owned()));
     world.park();
     assert_eq!(world.placed(), pair("b", "n1"), "the next class has its turn");
@@ -173,7 +174,7 @@ fn what_no_node_holds_says_how_many_lack_what() {
     let mut world = World::new(&[("n1", 3), ("n2", 4)]);
     world.ask("a", 5);
     let why = "no node has room (2 nodes: 2 lack cores); 1 core more on n2, which comes nearest, \
-               would do here";
+               would remove this obstacle";
     assert_eq!(world.parked(), (Obstacle::NoNode, why.to_owned()));
     world.park();
     assert!(matches!(world.next(), Next::Decline(_)), "it is not tried again for nothing");

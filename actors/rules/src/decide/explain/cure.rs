@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::why::{HeldNode, RequiredState, Why, missing_runs, named};
 use crate::nodes::{Nearest, NodeLacks};
 use crate::specs::ask::TaskGroup;
-use crate::values::instant::rfc3339;
+use crate::values::instant::rfc3339_ms;
 use crate::values::readable::{amounts, enumeration};
 use crate::values::resources::Resources;
 
@@ -220,7 +220,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("nothing has to change: the ask is tried in its turn"),
-            Self::Time { at_ns: Some(at_ns) } => write!(f, "wait until {}", rfc3339(*at_ns)),
+            Self::Time { at_ns: Some(at_ns) } => write!(f, "wait until {}", rfc3339_ms(*at_ns)),
             Self::Time { at_ns: None } => f.write_str("wait"),
             Self::NodeRoom { node, resources } => {
                 write!(f, "free {} on node {node}", amounts(resources))
@@ -264,7 +264,7 @@ impl fmt::Display for Change {
             }
             Self::OrWithdrawn { change, held } => {
                 let HeldNode { node, application, key, since_ns } = held;
-                let since = rfc3339(*since_ns);
+                let since = rfc3339_ms(*since_ns);
                 write!(
                     f,
                     "{change}, or withdraw ask `{key}` of {application}, for which {node} is reserved \

@@ -465,7 +465,8 @@ impl Why {
     /// Returns the obstacle as one sentence. It has no times, so that it stays true. `alone` names
     /// the ask if this is its only obstacle.
     pub fn sentence(&self, alone: Option<&str>) -> String {
-        let does = alone.map_or("would do here".to_owned(), |who| format!("would let {who} run"));
+        let does = alone
+            .map_or("would remove this obstacle".to_owned(), |who| format!("would let {who} run"));
         let then = |what: &str| format!("{what} {does}");
         match self {
             Self::PartitionStopped { partition } => {

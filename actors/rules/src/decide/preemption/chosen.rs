@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocations::{Allocation, Grounds};
 use crate::values::ids::AllocationId;
-use crate::values::instant::rfc3339;
+use crate::values::instant::rfc3339_apart;
 
 /// The length of time in which the age of allocations makes no difference, ns.
 pub(super) const HOUR_NS: i64 = 3_600_000_000_000;
@@ -117,7 +117,8 @@ impl fmt::Display for Choice {
                 write!(f, "its priority {first} is lower than {second}")
             }
             Self::Newer { first, second } => {
-                write!(f, "it was asked for at {}, after {}", rfc3339(*first), rfc3339(*second))
+                let (first, second) = rfc3339_apart(*first, *second);
+                write!(f, "it was asked for at {first}, after {second}")
             }
             Self::Finer => f.write_str("they differ in size or name alone"),
             Self::Together => {

@@ -303,6 +303,38 @@ fn a_gang_that_lost_members_goes_first_among_equals() {
 }
 
 #[test]
+fn usage_without_a_guarantee_has_the_unit_of_its_type() {
+    let key = |id: &str, entries: &[(&str, i64)]| {
+        let application = Application {
+            priority: 0,
+            lacks_members: false,
+            submitted: 0,
+            allocated: Resources::of(entries),
+            id: Arc::from(id),
+        };
+        application.key(ApplicationSortPolicy::Fair, true, None)
+    };
+    let rule = |first: &[(&str, i64)], second: &[(&str, i64)]| {
+        let verdict = key("a", first).verdict(&key("b", second), SiblingOrder::FairByPriority);
+        verdict.to_string()
+    };
+    assert_eq!(
+        rule(&[("memory", 16 << 30), ("vcore", 4_000)], &[("memory", 64 << 30)]),
+        "its usage of 16 GiB of memory is smaller than 64 GiB of memory"
+    );
+    assert_eq!(
+        rule(&[("memory", 1 << 30), ("vcore", 500)], &[("memory", 1 << 30), ("vcore", 2_000)]),
+        "its usage of 0.5 cores is smaller than 2 cores"
+    );
+    assert_eq!(rule(&[], &[("vcore", 1_000)]), "its usage of 0 cores is smaller than 1 core");
+    assert_eq!(
+        rule(&[("vcore", 1_000)], &[("memory", 2_000)]),
+        "its usage 1000 is smaller than 2000",
+        "quantities of different types have no unit in common"
+    );
+}
+
+#[test]
 fn usage_is_a_share_of_the_guarantee_of_the_leaf() {
     let application = |id: &str, entries| Application {
         priority: 0,
@@ -543,7 +575,9 @@ proptest! {
             Verdict::Submitted { first, second } => {
                 prop_assert_eq!((first, second), (left.submitted, right.submitted));
             }
-            Verdict::Usage { .. } => prop_assert_eq!(policy, ApplicationSortPolicy::Fair),
+            Verdict::Usage { .. } | Verdict::BareUsage { .. } => {
+                prop_assert_eq!(policy, ApplicationSortPolicy::Fair);
+            }
             Verdict::LostMembers { is_first } => {
                 prop_assert_eq!((is_first, !is_first), (left.lacks_members, right.lacks_members));
             }

@@ -14,9 +14,9 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::{ApplicationKey, LargerFirst, QueueKey, Usage};
-use crate::order::shares::Share;
+use crate::order::shares::{NamedShare, Share};
 use crate::queues::ApplicationSortPolicy;
-use crate::values::instant::rfc3339;
+use crate::values::instant::rfc3339_apart;
 use crate::values::readable;
 use crate::values::resources::Name;
 
@@ -63,12 +63,22 @@ pub enum Verdict {
         /// The share of the second.
         second: Share,
     },
-    /// The smaller usage of an application, as a share of its queue's guarantee, or as a bare
-    /// quantity without one. Of several shares, the largest ones that differ.
+    /// The smaller usage of an application, as a share of its queue's guarantee. Of several shares,
+    /// the largest ones that differ. A bare quantity if the type has no guarantee and both are of
+    /// different types.
     Usage {
         /// The usage of the first.
         first: Share,
         /// The usage of the second.
+        second: Share,
+    },
+    /// The smaller usage of an application, of a type without a guarantee.
+    BareUsage {
+        /// The resource type.
+        name: Name,
+        /// The quantity of the first.
+        first: Share,
+        /// The quantity of the second.
         second: Share,
     },
     /// The larger pending amount: the alphabetically first resource type in which both differ.
@@ -165,7 +175,7 @@ impl ApplicationKey {
             return Verdict::LostMembers { is_first: self.first < other.first };
         }
         if let Some((first, second)) = self.usage.first_difference(&other.usage) {
-            return Verdict::Usage { first, second };
+            return usage(first, second);
         }
         // If usage comes first and priority after it, submission is last; else submission comes
         // before priority.
@@ -190,13 +200,26 @@ fn priority(first: i64, second: i64) -> Verdict {
     Verdict::Priority { first: raised(first), second: raised(second) }
 }
 
+/// Compares shares of usage, with the type if both are bare quantities of the same.
+fn usage(first: NamedShare, second: NamedShare) -> Verdict {
+    let zero = Share::default();
+    let is_of = |named: NamedShare, name| named.share == zero || named.bare == Some(name);
+    let name = first.bare.or(second.bare);
+    let name = name.filter(|name| is_of(first, *name) && is_of(second, *name));
+    let (first, second) = (first.share, second.share);
+    match name {
+        Some(name) => Verdict::BareUsage { name, first, second },
+        None => Verdict::Usage { first, second },
+    }
+}
+
 impl Usage {
     /// The first shares, from the largest downward, in which both differ.
-    fn first_difference(&self, other: &Self) -> Option<(Share, Share)> {
+    fn first_difference(&self, other: &Self) -> Option<(NamedShare, NamedShare)> {
         (0..self.0.len().max(other.0.len())).find_map(|at| {
             let of = |usage: &Self| usage.0.get(at).copied().unwrap_or_default();
             let (first, second) = (of(self), of(other));
-            (first != second).then_some((first, second))
+            (first.share != second.share).then_some((first, second))
         })
     }
 }
@@ -209,7 +232,9 @@ impl Verdict {
                 Ordering::Less
             }
             Self::Priority { first, second } => second.cmp(first),
-            Self::Share { first, second } | Self::Usage { first, second } => first.cmp(second),
+            Self::Share { first, second }
+            | Self::Usage { first, second }
+            | Self::BareUsage { first, second, .. } => first.cmp(second),
             Self::Pending { first, second, .. } => second.cmp(first),
             Self::Submitted { first, second } => first.cmp(second),
             Self::Name { is_first: false } | Self::LostMembers { is_first: false } => {
@@ -233,6 +258,11 @@ impl fmt::Display for Verdict {
             Self::Usage { first, second } => {
                 write!(f, "its usage {} is smaller than {}", figure(*first), figure(*second))
             }
+            Self::BareUsage { name, first, second } => {
+                let name = name.text();
+                let amount = |share: &Share| readable::amount(&name, quantity(*share));
+                write!(f, "its usage of {} is smaller than {}", amount(first), amount(second))
+            }
             Self::Pending { name, first, second } => {
                 let name = name.text();
                 let amount = |quantity| readable::amount(&name, quantity);
@@ -243,13 +273,20 @@ impl fmt::Display for Verdict {
                 "its gang lost members and has fewer than it needs, which goes first among equals",
             ),
             Self::Submitted { first, second } => {
-                write!(f, "it was submitted at {}, before {}", rfc3339(*first), rfc3339(*second))
+                let (first, second) = rfc3339_apart(*first, *second);
+                write!(f, "it was submitted at {first}, before {second}")
             }
             Self::Name { .. } => f.write_str(
                 "nothing tells them apart but the name, which comes first in the alphabet",
             ),
         }
     }
+}
+
+/// Returns the quantity of a share that is a bare one.
+#[allow(clippy::cast_possible_truncation)] // it was a quantity before
+fn quantity(share: Share) -> i64 {
+    share.value() as i64
 }
 
 /// Words a share with enough digits to distinguish shares of a large cluster.

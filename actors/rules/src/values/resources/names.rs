@@ -11,6 +11,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::values::hashing::SeededMap;
@@ -20,7 +21,7 @@ use rustc_hash::FxHashMap;
 ///
 /// Its order is the order of first use and must never reach a decision or a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(u64);
+pub struct Name(NonZeroU64);
 
 /// The refusal of a name, because the holder has as many names as it may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +78,7 @@ impl Table {
         if let Some(name) = self.by_text.get(text) {
             return *name;
         }
-        let (text, name) = (Arc::<str>::from(text), Name(self.next));
+        let (text, name) = (Arc::<str>::from(text), Name::numbered(self.next));
         self.next += 1;
         self.by_text.insert(Arc::clone(&text), name);
         self.entries.insert(name, Entry { text, holders: Some(0) });
@@ -130,9 +131,15 @@ pub(super) fn give_back(names: impl IntoIterator<Item = Name>) {
 
 impl Name {
     /// Main memory, in bytes.
-    pub const MEMORY: Self = Self(1);
+    pub const MEMORY: Self = Self::numbered(1);
     /// Processor time, in thousandths of a core.
-    pub const VCORE: Self = Self(3);
+    pub const VCORE: Self = Self::numbered(3);
+
+    /// Returns the name that was used first after `earlier` others. Its number is one more, so that
+    /// an optional name takes no more memory than a name.
+    const fn numbered(earlier: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(earlier))
+    }
 
     /// Returns the name of this text, which stays for the life of the process. For names from the
     /// program or its operator; names from outside are held by a [`NameHolder`](super::NameHolder).
@@ -155,13 +162,13 @@ impl Name {
 
     /// Whether it is one of the well-known names, which need no holder.
     pub(super) fn is_well_known(self) -> bool {
-        self.0 < WELL_KNOWN.len() as u64
+        self.0.get() <= WELL_KNOWN.len() as u64
     }
 
     /// Returns the name of a well-known text; `None` for any other text.
     pub(super) fn well_known(text: &str) -> Option<Self> {
         let at = WELL_KNOWN.iter().position(|known| *known == text)?;
-        Some(Self(at as u64))
+        Some(Self::numbered(at as u64))
     }
 
     /// Orders `self` and `other` by their texts. Cheap among the well-known names, whose numbers
