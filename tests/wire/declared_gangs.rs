@@ -294,8 +294,8 @@ async fn gang_above_the_queue_maximum_is_rejected() {
     };
     rm.send_applications(vec![gang("large", 4), gang("gang", 3)], vec![]).await;
     let reason = rm.expect_rejection("large", "R_GANG_TOO_LARGE").await;
-    let amounts = "vcore: 4}, more than the maximum of queue `root.a`, {vcore: 3} [";
-    assert!(reason.contains("{memory: ") && reason.contains(amounts), "{reason}");
+    let amounts = " of memory, more than the maximum of queue `root.a`, 3 cores [";
+    assert!(reason.contains("ask for 4 cores and ") && reason.contains(amounts), "{reason}");
     rm.until("accepted", |seen| seen.accepted_applications == ["gang"]).await;
 }
 

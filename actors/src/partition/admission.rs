@@ -26,6 +26,7 @@ use monoceros_rules::specs::tags::NAMESPACE_CHANGED;
 use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::values::names::RECOVERY;
 use monoceros_rules::values::quantity::all_written;
+use monoceros_rules::values::readable::amounts;
 use monoceros_rules::values::resources::{Limits, Resources, Sum};
 
 use super::dynamic::missing_queues;
@@ -283,7 +284,7 @@ fn takes_declared(
     let trackers = &baton.books.trackers;
     if let Some((whose, queue, max)) = trackers.never_holds(&new.user, &new.groups, path, &total) {
         let whose = whose.to_string();
-        let (ask, max) = (all_written(&total.sorted()), all_written(&max.sorted()));
+        let (ask, max) = compared(&total, &max);
         return Err(Rejection::GangOverLimit { id: id(), whose, queue, ask, max });
     }
     // Members whose sum is too large for a quantity could never run together, on any nodes.
@@ -333,8 +334,18 @@ fn fits_below_root(
     });
     let Some(max) = max.filter(|max| !max.allows(ask)) else { return Ok(()) };
     let queue = Arc::clone(&directory.queue(leaf).facts.config.path);
-    let (ask, max) = (all_written(&ask.sorted()), all_written(&max.sorted()));
+    let (ask, max) = compared(ask, &max);
     Err(Rejection::GangTooLarge { id: Arc::clone(id), queue, ask, max })
+}
+
+/// Words an amount and the maximum that it exceeds: in units for people, or exactly if these are
+/// too coarse to tell both apart.
+fn compared(ask: &Resources, max: &Limits) -> (String, String) {
+    let shown = (amounts(ask), amounts(&max.as_resources()));
+    if shown.0 == shown.1 {
+        return (all_written(&ask.sorted()), all_written(&max.sorted()));
+    }
+    shown
 }
 
 /// Returns the names right below a path, in order. The paths below each name are skipped without a
@@ -396,6 +407,21 @@ mod tests {
         let paths: BTreeMap<Arc<str>, ()> =
             paths.into_iter().map(|path| (Arc::from(path), ())).collect();
         children(&paths, "root").map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn an_amount_and_its_maximum_have_units_unless_these_look_the_same() {
+        let ask = |memory| Resources::of(&[("memory", memory), ("vcore", 321_000)]);
+        let max = Limits::of(&[("vcore", 20_000)]);
+        assert_eq!(
+            compared(&ask(1_284 << 30), &max),
+            ("321 cores and 1.26 TiB of memory".to_owned(), "20 cores".to_owned())
+        );
+        let (ask, max) = compared(&ask((1 << 40) + 1), &Limits::from(ask((1 << 40) + 2)));
+        assert_eq!(
+            (&*ask, &*max),
+            ("{memory: 1099511627777, vcore: 321}", "{memory: 1099511627778, vcore: 321}")
+        );
     }
 
     #[test]
