@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use axum::http::request::Parts;
 use monoceros_actors::snapshot::ApplicationSnapshot;
 use monoceros_actors::{
-    ApplicationFilter, ApplicationList, ApplicationState, ExplainError, Page, names,
+    ApplicationFilter, ApplicationList, ApplicationState, ExplainError, Listed, Page, names,
 };
 
 use super::brief;
 use super::decoding::decoded_again;
 use super::endpoints::{path_of, queue_path, value};
 use super::failures::Failure;
+use super::gathered::{Waiting, part};
 use super::lists::{self, Subject};
 use super::replies::EndpointReply;
 use super::{Reads, RestEdge};
@@ -39,19 +40,47 @@ pub(super) async fn in_list<S: Reads>(
     let list = applications_wanted(state, request.uri.query());
     let is_brief = brief::is_wanted(request.uri.query());
     let list_text = format!("{list:?}");
-    let newest_first = newest_first(request.uri.query());
-    let order = format!("{newest_first:?}");
-    let wanted = brief::values(&[&list_text, &order], is_brief);
+    let order = order(state, request.uri.query());
+    let order_text = format!("{order:?}");
+    let wanted = brief::values(&[&list_text, &order_text], is_brief);
     let subject = Subject::which(Kind::Applications, &partition, &wanted);
     let read = move |page| async move {
         // If the list is unknown too, the partition is reported first.
         source.steps(&of).await?;
         let list = list?;
-        let page = Page { brief: is_brief, newest_first: newest_first?, ..page };
-        let listed = source.applications(&of, list, page).await?;
+        let listed = match (order?, list) {
+            (Order::Waiting, ApplicationList::Live(filter)) => {
+                waiting(&source, &of, filter, Page { brief: is_brief, ..page }).await?
+            }
+            (order, list) => {
+                let newest_first = order == Order::Newest;
+                let page = Page { brief: is_brief, newest_first, ..page };
+                source.applications(&of, list, page).await?
+            }
+        };
         Ok(listed.map(|row| brief::application(row, is_brief)))
     };
     lists::list(edge, request, &subject, read).await
+}
+
+/// Returns a page of the live applications with pending requests, the oldest submission first.
+async fn waiting<S: Reads>(
+    source: &S,
+    partition: &str,
+    filter: ApplicationFilter,
+    page: Page,
+) -> Result<Listed<ApplicationSnapshot>, Failure> {
+    let mut waiting = Waiting::new(&page)?;
+    let filter = ApplicationFilter { pending: true, ..filter };
+    let mut after = None;
+    loop {
+        let list = ApplicationList::Live(filter.clone());
+        let listed = source.applications(partition, list, part(after, page.brief)).await?;
+        after = waiting.take(listed);
+        if after.is_none() {
+            return Ok(waiting.listed());
+        }
+    }
 }
 
 /// Answers with the live applications of a queue.
@@ -246,11 +275,23 @@ fn of_status(query: Option<&str>) -> Result<ApplicationFilter, Failure> {
     Ok(filter)
 }
 
-/// Whether the list begins with the application that ended last.
-fn newest_first(query: Option<&str>) -> Result<bool, Failure> {
+/// The order of a list of applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// By the end; of live applications, by id.
+    Oldest,
+    /// From the application that ended last; of live applications, by id.
+    Newest,
+    /// Only live applications with pending requests, from the one that was submitted first.
+    Waiting,
+}
+
+/// Parses the order of a list.
+fn order(state: &str, query: Option<&str>) -> Result<Order, Failure> {
     match value(query, "order").as_deref() {
-        None | Some("oldest") => Ok(false),
-        Some("newest") => Ok(true),
+        None | Some("oldest") => Ok(Order::Oldest),
+        Some("newest") => Ok(Order::Newest),
+        Some("waiting") if state.eq_ignore_ascii_case("active") => Ok(Order::Waiting),
         Some(other) => Err(Failure::Order(names::shown(other))),
     }
 }

@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use monoceros_actors::names::{is_group, is_queue_path, is_user};
 use monoceros_actors::partition_name::rm_id;
 use monoceros_actors::snapshot::ClusterSnapshot;
-use monoceros_actors::{ConfigurationSnapshot, DecisionFilter, DecisionKind, Page, names};
+use monoceros_actors::{ConfigurationSnapshot, DecisionFilter, DecisionKind, names};
 use prometheus::{Registry, TextEncoder};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -26,7 +26,7 @@ use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
 use super::{
-    Reads, RestEdge, applications, brief, debug, events, history, page, sessions, validation,
+    Reads, RestEdge, applications, debug, events, history, page, searches, sessions, validation,
 };
 use crate::identity::Identity;
 use crate::in_force::InForce;
@@ -86,31 +86,12 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Explain { partition, application } => {
             applications::explanation(edge, query, partition, application).await
         }
-        Endpoint::Nodes { partition } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let is_brief = brief::is_wanted(query);
-            let read = move |page| async move {
-                let page = Page { brief: is_brief, ..page };
-                Ok(source.nodes(&of, page).await?.map(|node| brief::node(node, is_brief)))
-            };
-            let all = Subject::all(Kind::Nodes, &partition);
-            let brief = || Subject::which(Kind::Nodes, &partition, &brief::values(&[], true));
-            let subject = if is_brief { brief() } else { all };
-            lists::list(edge, request, &subject, read).await
-        }
+        Endpoint::Nodes { partition } => searches::nodes(edge, request, partition).await,
         Endpoint::Node { partition, node: id } => node(edge, request, partition, id).await,
         Endpoint::Decisions { partition } => decisions(edge, request, partition).await,
-        Endpoint::Users { partition } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let read = move |page| async move { Ok(source.users(&of, page).await?) };
-            lists::list(edge, request, &Subject::all(Kind::Users, &partition), read).await
-        }
+        Endpoint::Users { partition } => searches::users(edge, request, partition).await,
         Endpoint::User { partition, user: name } => user(edge, partition, name).await,
-        Endpoint::Groups { partition } => {
-            let (source, of) = (source.clone(), partition.clone());
-            let read = move |page| async move { Ok(source.groups(&of, page).await?) };
-            lists::list(edge, request, &Subject::all(Kind::Groups, &partition), read).await
-        }
+        Endpoint::Groups { partition } => searches::groups(edge, request, partition).await,
         Endpoint::Group { partition, group: name } => group(edge, partition, name).await,
         Endpoint::History { partition, kind, name } => {
             history::of_subject(edge, query, partition, kind, name).await

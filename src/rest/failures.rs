@@ -31,7 +31,7 @@ pub(super) enum Failure {
     Label(String),
     #[error("label `{0}` is named twice: an application has one value for it")]
     RepeatedLabel(String),
-    #[error("order `{0}` is neither oldest nor newest")]
+    #[error("order `{0}` is neither oldest nor newest (nor waiting, of active applications)")]
     Order(String),
     #[error("limit `{0}` is no number of rows (1 or more)")]
     Limit(String),

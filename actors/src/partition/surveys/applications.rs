@@ -110,6 +110,9 @@ impl List for Applications {
         if !self.filter.lets_user(&known.user) || !self.filter.lets_tags(known.tags.as_ref()) {
             return None;
         }
+        if self.filter.pending && known.asks.n_pending() == 0 {
+            return None;
+        }
         let within = self.within.as_ref().filter(|(id, _)| *id == application.known().id);
         let behind = within.map(|(_, taken)| taken);
         let (book, until_ns) = (application.known(), application.backs_off_until());
