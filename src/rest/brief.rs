@@ -27,6 +27,10 @@ pub(super) struct OfApplication {
     /// Last message in the logs of its pending requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<String>,
+    /// Cause for which the first of its pending requests waits, as in explanations; none if it was
+    /// not tried yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
 }
 
 /// Summary of a node's allocations.
@@ -53,9 +57,11 @@ pub(super) fn application(
 ) -> Row<ApplicationSnapshot, OfApplication> {
     let instead = is_brief.then(|| {
         row.allocations.clear();
-        row.wait_log.clear();
+        let last = std::mem::take(&mut row.wait_log).pop();
         let asks = std::mem::take(&mut row.requests);
+        let cause = last.map(|entry| entry.cause).filter(|cause| !cause.is_empty());
         OfApplication {
+            cause: cause.filter(|_| !asks.is_empty()),
             allocation_count: row.allocation_count,
             pending_count: asks.iter().map(|ask| i64::from(ask.pending_count.max(1))).sum(),
             waits_for: latest(&asks),
@@ -81,7 +87,7 @@ fn latest(asks: &[AskSnapshot]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use monoceros_actors::snapshot::{AllocationLogEntry, AllocationSnapshot};
+    use monoceros_actors::snapshot::{AllocationLogEntry, AllocationSnapshot, WaitLogEntry};
     use serde_json::{Value, json};
 
     use super::*;
@@ -99,6 +105,28 @@ mod tests {
         }
     }
 
+    fn waited(time: i64, cause: &str) -> WaitLogEntry {
+        WaitLogEntry { time, cause: cause.to_owned() }
+    }
+
+    #[test]
+    fn only_pending_requests_have_a_cause() {
+        for (asks, log, expected) in [
+            (vec![ask(1, &[])], vec![waited(1, "noNode"), waited(2, "")], Value::Null),
+            (vec![], vec![waited(1, "noNode")], Value::Null),
+            (vec![ask(1, &[])], vec![], Value::Null),
+            (vec![ask(1, &[])], vec![waited(2, ""), waited(3, "delay")], json!("delay")),
+        ] {
+            let row = ApplicationSnapshot {
+                requests: asks,
+                wait_log: log,
+                ..ApplicationSnapshot::default()
+            };
+            let brief = serde_json::to_value(application(row, true)).unwrap();
+            assert_eq!(brief["cause"], expected);
+        }
+    }
+
     #[test]
     fn a_brief_row_has_counts_for_lists() {
         let row = || ApplicationSnapshot {
@@ -110,14 +138,18 @@ mod tests {
             ],
             allocations: vec![AllocationSnapshot::default(); 2],
             allocation_count: 2,
+            wait_log: vec![waited(1, "queueQuota"), waited(4, "noNode")],
             ..ApplicationSnapshot::default()
         };
         let whole = serde_json::to_value(row()).unwrap();
         assert_eq!(serde_json::to_value(application(row(), false)).unwrap(), whole);
         let brief = serde_json::to_value(application(row(), true)).unwrap();
-        let fields = ["requests", "allocations", "allocationCount", "pendingCount", "waitsFor"];
+        for field in ["requests", "allocations", "waitLog"] {
+            assert_eq!(brief[field], Value::Null, "{field}");
+        }
+        let fields = ["allocationCount", "pendingCount", "waitsFor", "cause"];
         let found = fields.map(|field| brief[field].clone());
-        assert_eq!(found, [Value::Null, Value::Null, json!(2), json!(5), json!("latest")]);
+        assert_eq!(found, [json!(2), json!(5), json!("latest"), json!("noNode")]);
         assert_eq!(brief["applicationID"], whole["applicationID"]);
     }
 

@@ -101,6 +101,8 @@ async fn brief_rows_have_counts_for_lists() {
                 assert_eq!(rest.remove("pendingCount"), Some(json!(asks)), "{brief}");
                 let waits = asks.gt(&0).then(|| json!("Not enough queue quota"));
                 assert_eq!(rest.remove("waitsFor"), waits, "{brief}");
+                let cause = asks.gt(&0).then(|| json!("queueQuota"));
+                assert_eq!(rest.remove("cause"), cause, "{brief}");
             }
             assert_eq!(&*rest, expected.as_object().unwrap());
         }
@@ -116,6 +118,8 @@ async fn brief_rows_have_counts_for_lists() {
     };
     assert_eq!(ids("search=UN").await, ["runs"]);
     assert_eq!(ids("search=x").await, [""; 0]);
+    assert_eq!(ids("order=waiting").await, ["runs"], "the other one has no pending request");
+    assert_eq!(ids("order=waiting&user=bob").await, [""; 0]);
     assert_eq!(ids("queue=root.B").await, ["keeps"], "with those below");
     assert_eq!(ids("user=alice&queue=root").await, ["keeps", "runs"]);
     assert_eq!(ids("user=bob").await, [""; 0]);

@@ -67,8 +67,8 @@ pub struct ApplicationSnapshot {
     /// Its states since `New`, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state_log: Vec<StateLogEntry>,
-    /// The causes for which the first of its requests in order waited, oldest first. Empty in a
-    /// brief row.
+    /// The causes for which the first of its requests in order waited, oldest first. A brief row
+    /// has the last one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wait_log: Vec<WaitLogEntry>,
     /// The placeholders of each task group, by name of the group.

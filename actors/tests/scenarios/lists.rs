@@ -234,6 +234,7 @@ fn applications_are_filtered_by_queue_state_user_and_id() {
         };
         send_lines(&scheduler, "rm", &lines(2_500, line)).await;
         send_lines(&scheduler, "rm", &lines(30, |n| format!("ask x{:04} k vcore=1", n * 50))).await;
+        send_lines(&scheduler, "rm", "ask x0001 large vcore=100").await;
         let count = async |filter: ApplicationFilter| {
             let mut after = None::<String>;
             let mut found = 0;
@@ -263,6 +264,7 @@ fn applications_are_filtered_by_queue_state_user_and_id() {
         assert_eq!(count(ApplicationFilter { ids, ..filter() }).await, 2);
         let id_part = Some("x12".to_owned());
         assert_eq!(count(ApplicationFilter { id_part, ..filter() }).await, 100, "x1200 to x1299");
+        assert_eq!(count(ApplicationFilter { pending: true, ..filter() }).await, 1, "x0001");
         let nowhere = ApplicationList::Live(ApplicationFilter::in_queue("root.nope"));
         let read = scheduler.list_applications("default", nowhere, Page::default()).await;
         assert_eq!(read, Err(ReadError::QueueNotFound("root.nope".to_owned())));

@@ -20,6 +20,42 @@ async fn applications_are_listed_as_live_ended_or_rejected() {
 }
 
 #[tokio::test]
+async fn only_live_applications_are_ordered_by_their_wait() {
+    assert_eq!(ids("active?order=waiting").await, [""; 0], "they have no pending requests");
+    let why = "order `waiting` is neither oldest nor newest (nor waiting, of active applications)";
+    check_error(&format!("{P}/applications/completed?order=waiting"), 400, why).await;
+    let after = "after `app-2` is no place in this list: follow the `Link` of a page";
+    let path = format!("{P}/applications/active?order=waiting&after=app-2");
+    check_error(&path, 400, after).await;
+}
+
+#[tokio::test]
+async fn nodes_users_and_groups_are_searched_by_name() {
+    for (path, found) in [
+        ("nodes?search=N", vec!["n 1", "n2"]),
+        ("nodes?search=n&limit=1&brief", vec!["n 1"]),
+        ("nodes?search=n&after=n+1", vec!["n2"]),
+        ("nodes?search=x", vec![]),
+        ("nodes?search=", vec!["n 1", "n2", "ü"]),
+        ("usage/users?search=VC", vec!["svc$"]),
+        ("usage/users?search=w", vec![]),
+        ("usage/groups?search=OPS", vec!["dev.ops"]),
+    ] {
+        let response = call("GET", &format!("{P}/{path}")).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let list: Vec<serde_json::Value> = serde_json::from_str(&body(response).await).unwrap();
+        let name = |row: &serde_json::Value| {
+            let mut names = ["nodeID", "userName", "groupName"].into_iter();
+            names.find_map(|field| row[field].as_str().map(str::to_owned)).unwrap()
+        };
+        assert_eq!(list.iter().map(name).collect::<Vec<_>>(), found, "{path}");
+    }
+    let next = call("GET", &format!("{P}/nodes?search=n&limit=1")).await;
+    let link = "</ws/v1/partition/default/nodes?search=n&limit=1&after=n+1>; rel=\"next\"";
+    assert_eq!(next.headers()["link"], link);
+}
+
+#[tokio::test]
 async fn a_removed_application_has_a_document() {
     let response = call("GET", &format!("{P}/application/app-8")).await;
     assert_eq!(response.status(), StatusCode::OK);

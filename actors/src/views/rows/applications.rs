@@ -7,8 +7,8 @@ use monoceros_rules::allocations::Allocation;
 use monoceros_rules::applications::application::Application;
 use monoceros_rules::applications::application_state::ApplicationState;
 use monoceros_rules::applications::resource_seconds::History;
-use monoceros_rules::asks::WaitEntry;
 use monoceros_rules::asks::failures::FailureLog;
+use monoceros_rules::asks::{Asks, WaitEntry};
 use monoceros_rules::pending::nominations::Preemptor;
 use monoceros_rules::pending::reservations::Reserver;
 use monoceros_rules::specs::ask::AskSpec;
@@ -68,6 +68,7 @@ pub(crate) struct ApplicationRow {
     pub(crate) finished_ns: Option<i64>,
     pub(crate) state: ApplicationState,
     pub(crate) log: Vec<(i64, ApplicationState)>,
+    /// The last entry in a brief row.
     pub(crate) waits: Vec<WaitEntry>,
     pub(crate) placeholders: Vec<PlaceholderData>,
     pub(crate) history: History,
@@ -171,7 +172,7 @@ impl ApplicationRow {
             finished_ns: book.finished_ns,
             state: book.state(),
             log: book.log().to_vec(),
-            waits: if is_brief { Vec::new() } else { book.asks.wait_log().collect() },
+            waits: waits(&book.asks, is_brief),
             placeholders: placeholders::of(book),
             history: book.history.clone(),
             priority: book.asks.priority(),
@@ -222,6 +223,11 @@ impl ApplicationRow {
         drop(places);
         self.requests.retain(|request| request.outstanding > 0);
     }
+}
+
+/// Returns the wait log, or its last entry alone.
+fn waits(asks: &Asks, is_brief: bool) -> Vec<WaitEntry> {
+    if is_brief { asks.wait_log().last().into_iter().collect() } else { asks.wait_log().collect() }
 }
 
 /// Copies of failure logs, one for all asks that share a log.
