@@ -3,14 +3,15 @@
 //! They have the JSON form that protobuf defines and tools such as `grpcurl` print, with three
 //! differences that make them easier to use: amounts are `{"vcore": 1000}`, numbers are numbers,
 //! and zeros are included. Numbers of sessions stay texts, because programs that read numbers as
-//! floating point would change them. Values that mean *none* are left out: the priority of an
-//! application or queue without pending requests, and the instance of an RM that names none.
+//! floating point would change them. Values that mean *none* are left out: empty texts, times that
+//! are not set, and the priority of an application or queue without pending requests. Entries of
+//! maps, such as tags, are kept as they are.
 
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
+use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -23,8 +24,11 @@ const SESSION: &str = "sessionId";
 /// The field that is `i32::MIN` if nothing is pending.
 const PRIORITY: &str = "priority";
 
-/// The field that is empty if the resource manager names no instance.
-const INSTANCE: &str = "instanceId";
+/// The end of the names of times, which are zero if they are not set.
+const TIME: &str = "Nano";
+
+/// The time of a decision, which is zero if nothing was awaited.
+const DECIDED: &str = "decidedTime";
 
 /// Returns the document of a message with this name, such as `monoceros.v1.NodeState`.
 pub(super) fn document(name: &str, message: &impl Message) -> anyhow::Result<Value> {
@@ -32,10 +36,12 @@ pub(super) fn document(name: &str, message: &impl Message) -> anyhow::Result<Val
     let pool = POOL.get_or_init(|| DescriptorPool::decode(DESCRIPTORS).ok());
     let found = pool.as_ref().and_then(|pool| pool.get_message_by_name(name));
     let found = found.with_context(|| format!("no message `{name}` is described"))?;
+    let kind = Kind::Message(found.clone());
     let dynamic = DynamicMessage::decode(found, message.encode_to_vec().as_slice())?;
     let options =
         SerializeOptions::new().stringify_64_bit_integers(false).skip_default_fields(false);
-    Ok(simple(dynamic.serialize_with_options(serde_json::value::Serializer, &options)?))
+    let value = dynamic.serialize_with_options(serde_json::value::Serializer, &options)?;
+    Ok(simple(value, Some(&kind)))
 }
 
 /// Formats a document as JSON of several lines.
@@ -59,27 +65,46 @@ pub(super) fn yaml_part(document: &Value) -> anyhow::Result<String> {
     Ok("---\n".to_owned() + &yaml(document)?)
 }
 
-fn simple(value: Value) -> Value {
+/// Simplifies a value of this kind. `None` if the kind is unknown.
+fn simple(value: Value, kind: Option<&Kind>) -> Value {
     match value {
         Value::Object(fields) => amounts(&fields).unwrap_or_else(|| {
-            let simple = |(key, value)| match (key, value) {
-                (key, Value::Number(number)) if key == SESSION => {
-                    (key, Value::String(number.to_string()))
-                }
-                (key, value) => (key, self::simple(value)),
-            };
-            Value::Object(fields.into_iter().filter(is_set).map(simple).collect())
+            let message = kind.and_then(Kind::as_message);
+            let is_map = message.is_some_and(MessageDescriptor::is_map_entry);
+            let entries = fields.into_iter().filter(|(key, value)| is_map || is_set(key, value));
+            let entries = entries.map(|(key, value)| {
+                let value = match value {
+                    Value::Number(number) if key == SESSION => Value::String(number.to_string()),
+                    value => simple(value, below(message, &key).as_ref()),
+                };
+                (key, value)
+            });
+            Value::Object(entries.collect())
         }),
-        Value::Array(items) => items.into_iter().map(simple).collect(),
+        Value::Array(items) => items.into_iter().map(|item| simple(item, kind)).collect(),
         other => other,
     }
 }
 
-/// Whether a field has a value: some messages mark *none* by a number or an empty text.
-fn is_set((key, value): &(String, Value)) -> bool {
-    match key.as_str() {
-        PRIORITY => value.as_i64() != Some(i32::MIN.into()),
-        INSTANCE => value.as_str() != Some(""),
+/// Returns the kind of a field, or of the values of a map.
+fn below(message: Option<&MessageDescriptor>, key: &str) -> Option<Kind> {
+    let message = message?;
+    let field = if message.is_map_entry() {
+        message.map_entry_value_field()
+    } else {
+        message.get_field_by_json_name(key)?
+    };
+    Some(field.kind())
+}
+
+/// Whether a field has a value: messages mark *none* by a number or an empty text.
+fn is_set(key: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Number(number) if key == PRIORITY => number.as_i64() != Some(i32::MIN.into()),
+        Value::Number(number) if key.ends_with(TIME) || key == DECIDED => {
+            number.as_i64() != Some(0)
+        }
         _ => true,
     }
 }
@@ -149,6 +174,24 @@ mod tests {
         assert_eq!(
             (instance("").get("instanceId"), &instance("i")["instanceId"]),
             (None, &json!("i"))
+        );
+    }
+
+    #[test]
+    fn empty_texts_and_unset_times_are_left_out_but_not_of_maps() {
+        let application = v1::ApplicationInfo {
+            application_id: "a".to_owned(),
+            submitted_at_nano: 5,
+            tags: [("why".to_owned(), String::new())].into(),
+            ..Default::default()
+        };
+        let document = document("monoceros.v1.ApplicationInfo", &application).unwrap();
+        for none in ["why", "cure", "rejected", "removed", "queue", "startedAtNano"] {
+            assert_eq!(document.get(none), None, "{none}");
+        }
+        assert_eq!(
+            (&document["submittedAtNano"], &document["tags"], &document["requests"]),
+            (&json!(5), &json!({ "why": "" }), &json!(0))
         );
     }
 

@@ -136,7 +136,7 @@ impl<'t> Reading<'t> {
         // The place says the key.
         let message = message.rsplit_once(" for key `").map_or(&*message, |(before, _)| before);
         let Some((name, known)) = unknown_key(message) else {
-            return self.report(Some(value.span()), &path, message.to_owned());
+            return self.report(Some(value.span()), &path, plain(message));
         };
         let message = match closest(name, known.iter().copied()) {
             Some(close) => format!("unknown key `{name}`; did you mean `{close}`?"),
@@ -193,6 +193,14 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown field `")?;
     let (name, rest) = rest.split_once('`')?;
     Some((name, rest.split('`').skip(1).step_by(2).collect()))
+}
+
+/// Returns the message with plain words in place of the name of a type.
+fn plain(message: &str) -> String {
+    match message.rsplit_once("expected a nonzero ") {
+        Some((before, _)) => format!("{before}expected a whole number above 0"),
+        None => message.to_owned(),
+    }
 }
 
 /// Converts a value, as the reader of whole files does.
@@ -291,7 +299,7 @@ mod tests {
             text,
             &expect![[r#"
                 line 2, column 1, grpc.adress: unknown key `adress`; did you mean `address`?
-                line 3, column 20, grpc.send_chunk_items: invalid value: integer `0`, expected a nonzero usize
+                line 3, column 20, grpc.send_chunk_items: invalid value: integer `0`, expected a whole number above 0
                 line 6, column 2, grcp: unknown key `grcp`; did you mean `grpc`?
                 line 10, column 10, log.format: `xml` is not a log format (`text` or `json`)
                 line 11, column 10, log.filter: `infoo` is not a log filter: `infoo` is not a level (`off`, `error`, `warn`, `info`, `debug` or `trace`; also for a module, as in `info,monoceros::grpc=debug`)
