@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isMine, isQueueShown, mineOf, mineText } from "../src/format/mine";
+import { isMine, isOwner, isQueueShown, mineOf, mineText } from "../src/format/mine";
 
 test("the filter is a text in the address", () => {
   const mine = { user: "ann", queue: "root.a:b" };
@@ -23,4 +23,11 @@ test("queues are shown with those above them", () => {
   expect(["root", "root.a", "root.a.b", "root.ab"].map(shown)).toEqual([true, true, true, false]);
   const below = (path: string) => isQueueShown(path, { queue: "root.a" }, []);
   expect(["root", "root.a", "root.a.b", "root.b"].map(below)).toEqual([true, true, true, false]);
+});
+
+test("users and groups pass by name, and by the applications with a label", () => {
+  const own = [{ queueName: "root.a", user: "ann", groups: ["lab"] }];
+  expect([isOwner("user", "bob", {}, []), isOwner("user", "ann", { user: "ann" }, []), isOwner("user", "bob", { user: "ann" }, [])]).toEqual([true, true, false]);
+  const labelled = { label: "team=x" };
+  expect([isOwner("user", "ann", labelled, own), isOwner("user", "bob", labelled, own), isOwner("group", "lab", labelled, own)]).toEqual([true, false, true]);
 });

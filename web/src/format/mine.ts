@@ -42,6 +42,13 @@ export function isMine({ user, group, queue }: Mine, of: Owned): boolean {
   return (!user || of.user === user) && (!group || (of.groups ?? []).includes(group)) && (!queue || isWithin(of.queueName, queue));
 }
 
+/** Whether a user or group is shown: the one of the filter, or, where it selects by label, one of the selected applications. */
+export function isOwner(kind: "user" | "group", name: string, { user, group, label }: Mine, applications: Owned[]): boolean {
+  const isNamed = !(user || group) || (kind === "user" ? name === user : name === group);
+  const isOf = (one: Owned) => (kind === "user" ? one.user === name : (one.groups ?? []).includes(name));
+  return isNamed && (!label || applications.some(isOf));
+}
+
 /** Whether a queue is shown: it is within the queue of the filter, holds one of the applications, or is above such a queue. */
 export function isQueueShown(path: string, { user, group, queue, label }: Mine, applications: Owned[]): boolean {
   const isOfQueue = !queue || isWithin(path, queue) || isWithin(queue, path);

@@ -35,8 +35,9 @@ export function Decisions() {
   const of = base.value;
   const { names, areRead } = useNames(application, node);
   const own = useMyApplications();
-  const { user, group } = mine.value;
-  const isOwned = Boolean(user || group);
+  const { user, group, label } = mine.value;
+  // The service selects by queue; the applications of the others are selected here.
+  const isOwned = Boolean(user || group || label);
   const asked = { application, queue: queue ?? mine.value.queue, node, key: key && keyOf(names, key), kind, limit: isOwned ? MOST_FILTERED : LIMIT, after };
   // The filter by name waits until the names are known.
   const address = of && (!key || areRead) ? path(`${of}/decisions`, asked) : null;
@@ -56,7 +57,7 @@ export function Decisions() {
         <Field name="key" label="Request" value={key} onChange={(key) => narrow({ key })} />
       </Filters>
       <Trouble of={read} missing="This service keeps no decisions: it is older than that, or its partition is gone." />
-      {read.data && !decisions.length && <Nothing isNarrowed={isNarrowed} />}
+      {read.data && !decisions.length && <Nothing isNarrowed={isNarrowed} among={isOwned ? read.data.length : 0} />}
       <ol class="decisions">
         {decidedTogether(decisions).map((group) => (
           <li key={group.first.id}>
@@ -84,13 +85,16 @@ function useNames(application: string | undefined, node: string | undefined): { 
   return { names, areRead: !rows || data !== undefined || error !== undefined };
 }
 
-function Nothing({ isNarrowed }: { isNarrowed: boolean }) {
+/** Why there are no decisions. `among`: number of those that were searched for live applications of the filter. */
+function Nothing({ isNarrowed, among }: { isNarrowed: boolean; among: number }) {
   const why =
     partition.value?.decisionsKept === 0
       ? "No decisions are kept here: the setting decisions.kept is 0."
-      : isNarrowed
-        ? "No decision that is kept is of this kind."
-        : "Nothing was decided yet.";
+      : among
+        ? `None among the last ${among}: only those of live applications are searched.`
+        : isNarrowed
+          ? "No decision that is kept is of this kind."
+          : "Nothing was decided yet.";
   return <p class="none">{why}</p>;
 }
 

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { ranked, title } from "../format/amounts";
+import { isMine, isOwner, isWithin } from "../format/mine";
 import { Ago, Amounts, Count, Level } from "../parts/amount";
 import { ApplicationLink, QueueLink, Short } from "../parts/name";
 import { UsageHistory } from "../parts/history";
@@ -9,6 +10,7 @@ import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { OtherTypes, useTypes } from "../parts/types";
 import { path } from "../rest/client";
+import { asked, isFiltered, mine, useMyApplications } from "../rest/mine";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Queue, Usage } from "../rest/types";
@@ -104,7 +106,10 @@ function Amount({ of: queue }: { of: Queue }) {
 
 function Applications({ path: queue }: { path: string }) {
   const of = base.value;
-  const read = usePolled<Application[]>(of && path(`${of}/applications/active`, { brief: "1", queue, limit: SHOWN }), 2);
+  // The queue of the filter if it is below this one.
+  const below = mine.value.queue && isWithin(mine.value.queue, queue) ? mine.value.queue : queue;
+  const read = usePolled<Application[]>(of && path(`${of}/applications/active`, { ...asked.value, brief: "1", queue: below, limit: SHOWN }), 2);
+  const rows = (read.data ?? []).filter((row) => isMine(mine.value, row));
   return (
     <Section
       title="Applications"
@@ -114,11 +119,11 @@ function Applications({ path: queue }: { path: string }) {
       side={<a href={to("applications", { queue })}>Search and sort them</a>}
     >
       <Trouble of={read} />
-      {read.data && !read.data.length && <p class="none">None at the moment.</p>}
-      {read.data && read.data.length > 0 && (
+      {read.data && !rows.length && <p class="none">{isFiltered.value ? "None passes the filter." : "None at the moment."}</p>}
+      {rows.length > 0 && (
         <Table
           caption="Applications of this queue"
-          rows={read.data}
+          rows={rows}
           keyOf={(row) => row.applicationID}
           columns={[
             { id: "id", head: "Application", cell: (row) => <ApplicationLink id={row.applicationID} /> },
@@ -144,11 +149,13 @@ function Users({ of }: { of: Queue }) {
   const whole = Object.fromEntries(types.map((name) => [name, most(of, name)]));
   const here = (usage: Usage): Usage[] =>
     usage.queuePath === queue ? [usage] : (usage.children ?? []).filter((child) => queue === child.queuePath || queue.startsWith(`${child.queuePath}.`)).flatMap(here);
-  const { users, rows } = useUsage(3, here);
+  const { users, rows: all } = useUsage(3, here);
+  const own = useMyApplications();
+  const rows = isFiltered.value ? all.filter(({ kind, name }) => isOwner(kind, name, mine.value, own ?? [])) : all;
   return (
     <Section title="Users and groups" id="usage" class="wide" note="Who uses it, and what each may use here by a limit of this queue.">
       <Trouble of={users} />
-      {users.data && !rows.length && <p class="none">Nobody uses it, and it has no limits.</p>}
+      {users.data && !rows.length && <p class="none">{all.length ? "None passes the filter." : "Nobody uses it, and it has no limits."}</p>}
       {rows.length > 0 && (
         <Table caption="Users and groups in this queue" columns={usageColumns(types, () => whole)} rows={rows.slice(0, 200)} keyOf={(row) => `${row.kind} ${row.name}`} />
       )}

@@ -7,11 +7,11 @@ import { useRows } from "../parts/pager";
 import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table } from "../parts/table";
 import { useTypes } from "../parts/types";
-import { isWithin } from "../format/mine";
+import { isOwner, isWithin } from "../format/mine";
 import { mine, useMyApplications } from "../rest/mine";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
-import type { Group, Queue, Resources, Usage, User } from "../rest/types";
+import type { Application, Group, Queue, Resources, Usage, User } from "../rest/types";
 import { to, useQuery } from "../routes";
 import { MOST } from "./overview";
 import { Tree, openRows } from "./tree";
@@ -33,7 +33,7 @@ export function Queues() {
         <Trouble of={queues} />
         {queues.data && <Tree root={queues.data} types={types} own={own} search={search} />}
       </Section>
-      <UsersAndGroups search={search} types={types} root={queues.data} />
+      <UsersAndGroups search={search} types={types} root={queues.data} own={own ?? []} />
     </>
   );
 }
@@ -102,20 +102,19 @@ export function usageColumns(types: string[], whole: (queue: string) => Resource
 
 const limited = (limit: number | undefined) => (limit === undefined ? {} : { limit });
 
-/** Whether the usage passes the filter of all views. */
-function isOwn({ kind, name, usage: { queuePath } }: Place): boolean {
-  const { user, group, queue } = mine.value;
-  const isOfOwner = !(user || group) || (kind === "user" ? name === user : name === group);
-  return isOfOwner && (!queue || isWithin(queuePath, queue) || isWithin(queue, queuePath));
+/** Whether the usage passes the filter of all views, which selects these applications. */
+function isOwn({ kind, name, usage: { queuePath } }: Place, own: Application[]): boolean {
+  const { queue } = mine.value;
+  return isOwner(kind, name, mine.value, own) && (!queue || isWithin(queuePath, queue) || isWithin(queue, queuePath));
 }
 
-function UsersAndGroups({ search, types, root }: { search: string; types: string[]; root: Queue | undefined }) {
+function UsersAndGroups({ search, types, root, own }: { search: string; types: string[]; root: Queue | undefined; own: Application[] }) {
   const { users, rows } = useUsage(3, places);
   const capacity = partition.value?.capacity.capacity ?? {};
   const limits = new Map(root ? openRows(root, () => false).map((row) => [row.queue.queuename, row.limits]) : []);
   const whole = (queue: string) => limits.get(queue) ?? capacity;
   const wanted = search.toLowerCase();
-  const found = rows.filter((row) => (row.name.toLowerCase().includes(wanted) || row.usage.queuePath.includes(wanted)) && isOwn(row));
+  const found = rows.filter((row) => (row.name.toLowerCase().includes(wanted) || row.usage.queuePath.includes(wanted)) && isOwn(row, own));
   const { shown, pager } = useRows(found);
   return (
     <Section title="Users and groups" id="usage" class="wide" note="What each may use of a queue and what is below it, by a limit of that queue, and what of that is used now.">
