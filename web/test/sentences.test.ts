@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { hours } from "../src/format/amounts";
 import { wordsOf } from "../src/format/causes";
-import { human } from "../src/format/sentences";
+import { human, rejection } from "../src/format/sentences";
 
 test("amounts in sentences have the units of the page", () => {
   expect(human("its task groups ask for map[memory:1378684502016 vcore:321000], more than map[vcore:1000]")).toBe(
@@ -16,7 +16,15 @@ test("amounts in sentences have the units of the page", () => {
 
 test("times in sentences are spans or times of day", () => {
   expect(human("it was asked for at 2026-11-28T14:39:22.350357701Z, after 2026-11-28T14:39:16.335863096Z")).toBe("it was asked for 6 s later");
+  expect(human("it was submitted at 2026-11-28T14:39:22.745Z, before 2026-11-28T14:39:24.606936Z")).toBe("it was submitted 1 s earlier");
   expect(human("until 2026-11-28T14:39:22.350357701Z")).toMatch(/^until \d\d:39:22\.350$/);
+});
+
+test("a rejection has no codes, and not the name of the application beside it", () => {
+  expect(rejection("application `bad`: queue `root.b` does not exist [R_PLACEMENT E_PLACEMENT_NONE]; did you mean `root.a`?", "bad")).toBe(
+    "queue `root.b` does not exist; did you mean `root.a`?",
+  );
+  expect(rejection("it came too late", "bad")).toBe("it came too late");
 });
 
 test("the summary of an ended application is a sentence", () => {

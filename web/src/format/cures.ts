@@ -32,15 +32,23 @@ function raised(most: Resources | undefined, by: Resources | undefined): Resourc
   return Object.fromEntries(Object.entries(most ?? {}).map(([name, now]) => [name, now + (by?.[name] ?? 0)]));
 }
 
-/** Lines of the queue configuration that make a change, below the queue with this path. */
-export function linesOf({ kind, object = "", resource, count = 1 }: Change, now: Now): { queue: string; lines: string } | undefined {
+/** Changed lines of the queue configuration, and their place below a queue. */
+interface Lines {
+  queue: string;
+  place: string;
+  lines: string;
+}
+
+/** Lines of the queue configuration that make a change. */
+export function linesOf({ kind, object = "", resource, count = 1 }: Change, now: Now): Lines | undefined {
   const owner = ownerOf(object);
   const applications = now.applications === undefined ? undefined : `maxapplications: ${now.applications + count}`;
-  if (kind === "quota" && now.most) return { queue: object, lines: `resources:\n  max: ${flow(raised(now.most, resource))}` };
-  if (kind === "runningApplications" && !owner && applications) return { queue: object, lines: applications };
+  if (kind === "quota" && now.most) return { queue: object, place: "below `resources`, in place of its `max`", lines: `max: ${flow(raised(now.most, resource))}` };
+  if (kind === "runningApplications" && !owner && applications) return { queue: object, place: "in place of its `maxapplications`", lines: applications };
   const limit = kind === "userLimit" && now.most ? `maxresources: ${flow(raised(now.most, resource))}` : kind === "runningApplications" ? applications : undefined;
   if (!owner || !limit) return undefined;
-  return { queue: owner.queue, lines: `limits:\n  - limit: of ${owner.name}\n    ${owner.kind}s: [${JSON.stringify(owner.name)}]\n    ${limit}` };
+  const place = `first below \`limits\`; if a limit of ${owner.kind} \`${owner.name}\` alone is there, only the last line, in it`;
+  return { queue: owner.queue, place, lines: `- limit: of ${owner.name}\n  ${owner.kind}s: [${JSON.stringify(owner.name)}]\n  ${limit}` };
 }
 
 /** The same change in a whole configuration. */
@@ -58,13 +66,38 @@ export function editOf(change: Change, now: Now): Edit | undefined {
   return { queue, keys: owner ? ["maxresources"] : ["resources", "max"], lines, ...of };
 }
 
-/** Commands that take changed lines into use. */
-export const TAKE = "monoceros config get > queues.yaml\n# change the lines, then\nmonoceros validate queues.yaml && monoceros config set queues.yaml";
+/** A name as one word of a shell. */
+export const word = (name: string) => (/^[\w.:/@%+=-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 
-/** Commands about a change that is none of the configuration. */
-export function commandOf({ kind, object }: Change, application: string): string {
-  if (kind === "nodeRoom" && object) return `monoceros describe node ${object}`;
-  if (kind === "node") return "monoceros get nodes";
-  if (kind === "gangMembers") return `monoceros describe app ${application}`;
-  return `monoceros explain ${application}`;
+/** A partition and its resource manager. */
+interface Target {
+  clusterId: string;
+  name: string;
+}
+
+/** The flag that selects a resource manager, where there are several. */
+const managerOf = (shown: Target | undefined, all: Target[] = []) =>
+  shown && all.some((one) => one.clusterId !== shown.clusterId) ? ` --rm ${word(shown.clusterId)}` : "";
+
+/** A command about the partition on display: with its resource manager if there are several, and with its name if that is not the default. */
+export function aimed(command: string, shown: Target | undefined, all: Target[] | undefined): string {
+  const partition = shown && shown.name !== "default" ? ` --partition ${word(shown.name)}` : "";
+  return command + managerOf(shown, all) + partition;
+}
+
+/** Commands that take changed lines into use. A configuration is that of a resource manager. */
+export function takes(shown: Target | undefined, all: Target[] | undefined): string {
+  const manager = managerOf(shown, all);
+  return `monoceros config get${manager} > queues.yaml\n# change the lines, then\nmonoceros validate queues.yaml && monoceros config set queues.yaml${manager}`;
+}
+
+/** The command about a change that is none of the configuration, and whether it makes the change. */
+export function commandOf({ kind, object, node }: Change, application: string): { text: string; isCure: boolean } {
+  const closed = node ?? object;
+  if (kind === "openNode" && closed) return { text: `monoceros uncordon ${word(closed)}`, isCure: true };
+  const shows = (text: string) => ({ text: `monoceros ${text}`, isCure: false });
+  if (kind === "nodeRoom" && object) return shows(`describe node ${word(object)}`);
+  if (kind === "node") return shows("get nodes");
+  if (kind === "gangMembers") return shows(`describe app ${word(application)}`);
+  return shows(`explain ${word(application)}`);
 }

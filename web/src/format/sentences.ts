@@ -14,7 +14,7 @@ const STAMP = "\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(?:\\.\\d+)?Z";
 const PLAIN = /map\[([^\]]*)\]/g;
 /** Quantities with suffixes: `{memory: 1284Gi, vcore: 321}`. */
 const SUFFIXED = /\{([\w./-]+: -?[\d.]+\w*(?:, [\w./-]+: -?[\d.]+\w*)*)\}/g;
-const COMPARED = new RegExp(`(it was asked for) at (${STAMP}), after (${STAMP})`, "g");
+const COMPARED = new RegExp(`(it was asked for|it was submitted) at (${STAMP}), (after|before) (${STAMP})`, "g");
 const TIME = new RegExp(STAMP, "g");
 /** Summary of an application that has ended. */
 const SUMMARY = new RegExp(`^state=(\\S+) submitted=(${STAMP}) started=(${STAMP}) finished=(${STAMP}) rm=\\S+ user=(\\S+) queue=(\\S+)$`);
@@ -26,9 +26,14 @@ export function human(text: string): string {
       `ended after ${between(submitted, finished)} as ${state}, started after ${between(submitted, started)}; user ${user}, queue ${queue}`)
     .replace(PLAIN, (_, inner: string) => listed(plain(inner)))
     .replace(SUFFIXED, (_, inner: string) => listed(suffixed(inner)))
-    .replace(COMPARED, (_, what: string, at: string, before: string) => `${what} ${between(before, at)} later`)
+    .replace(COMPARED, (_, what: string, at: string, order: string, other: string) =>
+      order === "after" ? `${what} ${between(other, at)} later` : `${what} ${between(at, other)} earlier`)
     .replace(TIME, (stamp) => clock(Date.parse(stamp) * 1e6));
 }
+
+/** A reason of rejection where the application is shown: without its name, and without the codes of the reason. */
+export const rejection = (message: string, id: string) =>
+  (message.startsWith(`application \`${id}\`: `) ? message.slice(id.length + "application ``: ".length) : message).replace(/ ?\[R_[^\]]*\]/g, "");
 
 const between = (from: string, to: string) => span(Date.parse(to) - Date.parse(from));
 

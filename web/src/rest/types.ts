@@ -223,6 +223,8 @@ export interface Change {
   kind: string;
   /** A queue, a user or group in a queue, a node or a partition. */
   object?: string;
+  /** The closed node that would be opened. */
+  node?: string;
   /** Amount of the change; of a node, the least capacity. */
   resource?: Resources;
   count?: number;

@@ -1,12 +1,13 @@
 // What would help, with texts to copy.
 import { useState } from "preact/hooks";
 import { type Edit, difference, edited } from "../format/config";
-import { TAKE, commandOf, editOf, linesOf, ownerOf } from "../format/cures";
+import { aimed, commandOf, editOf, linesOf, ownerOf, takes } from "../format/cures";
+import { rejection } from "../format/sentences";
 import { Copy } from "../parts/copy";
 import { QueueLink } from "../parts/name";
 import { Says } from "../parts/says";
 import { ReadError, path, request } from "../rest/client";
-import { base, partition } from "../rest/partitions";
+import { base, partition, partitions } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Change, Queue, Usage, User } from "../rest/types";
 
@@ -26,7 +27,9 @@ function Text({ about, text }: { about: preact.ComponentChildren; text: string }
 export function Cure({ sentence, changes, application }: { sentence: string; changes: Change[]; application: string }) {
   const [isOpen, setOpen] = useState(false);
   const isConfigured = changes.some((change) => CONFIGURED.includes(change.kind));
-  const others = [...new Set(changes.filter((change) => !CONFIGURED.includes(change.kind)).map((change) => commandOf(change, application)))];
+  const [shown, all] = [partition.value, partitions.value];
+  const commands = changes.filter((change) => !CONFIGURED.includes(change.kind)).map((change) => commandOf(change, application));
+  const others = new Map(commands.map(({ text, isCure }): [string, boolean] => [aimed(text, shown, all), isCure]));
   return (
     <div class="cure">
       <b>What would help</b> <Says text={sentence} />{" "}
@@ -36,8 +39,8 @@ export function Cure({ sentence, changes, application }: { sentence: string; cha
       {isOpen && (
         <>
           {changes.filter((change) => CONFIGURED.includes(change.kind)).map((change) => <Configured key={change.kind + change.object} of={change} />)}
-          {isConfigured && <Text about="With these commands" text={TAKE} />}
-          {others.map((text) => <Text key={text} about="See it with" text={text} />)}
+          {isConfigured && <Text about="With these commands" text={takes(shown, all)} />}
+          {[...others].map(([text, isCure]) => <Text key={text} about={isCure ? "Do it with" : "See it with"} text={text} />)}
         </>
       )}
     </div>
@@ -57,7 +60,7 @@ function Configured({ of: change }: { of: Change }) {
   const edit = editOf(change, now);
   return (
     <>
-      <Text about={<>In the queue configuration, at <QueueLink path={lines.queue} /></>} text={lines.lines} />
+      <Text about={<>In the queue configuration, at <QueueLink path={lines.queue} />, <Says text={lines.place} /></>} text={lines.lines} />
       {edit && <Try edit={edit} />}
     </>
   );
@@ -117,7 +120,8 @@ function usageOf(usage: Usage, queue: string): Usage | undefined {
 const MEANT = /^(.*); did you mean `([^`]+)`\?(.*)$/s;
 
 /** A reason of rejection, with what would have the application admitted. */
-export function Rejection({ of: { rejectedMessage: message = "", rejectedCure: cure } }: { of: Application }) {
+export function Rejection({ of: { applicationID: id, rejectedMessage = "", rejectedCure: cure } }: { of: Application }) {
+  const message = rejection(rejectedMessage, id);
   const [, before, meant, after] = MEANT.exec(message) ?? [];
   return (
     <>

@@ -1,6 +1,8 @@
 // View of one node: its allocations and reservations, and decisions that could not use it.
 import { Fragment } from "preact";
+import { useState } from "preact/hooks";
 import { ranked, title } from "../format/amounts";
+import { aimed, word } from "../format/cures";
 import { type PassedGroup, passedTogether } from "../format/decided";
 import { Ago, Amounts, Count, Level, Things } from "../parts/amount";
 import { Copy } from "../parts/copy";
@@ -9,7 +11,8 @@ import { ApplicationLink, Called, Name } from "../parts/name";
 import { Says } from "../parts/says";
 import { Facts, Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table, sorted } from "../parts/table";
-import { base } from "../rest/partitions";
+import { OtherTypes } from "../parts/types";
+import { base, partition, partitions } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Allocation, Decision, Node } from "../rest/types";
 import { to, useQuery } from "../routes";
@@ -41,6 +44,8 @@ export function NodeView() {
 }
 
 function Summary({ of: node }: { of: Node }) {
+  const [isAll, setAll] = useState(false);
+  const { names, shown } = ranked({ capacity: node.capacity, used: node.allocated, pending: undefined });
   const attributes = Object.entries(node.attributes).sort(([a], [b]) => (a < b ? -1 : 1));
   return (
     <Section
@@ -50,13 +55,14 @@ function Summary({ of: node }: { of: Node }) {
       side={<span class="side"><Command of={node} /><a href={to("decisions", { node: node.nodeID })}>Decisions</a></span>}
     >
       <div class="loads">
-        {ranked({ capacity: node.capacity, used: node.allocated, pending: undefined }).names.map((name) => (
+        {(isAll ? names : names.slice(0, shown)).map((name) => (
           <div key={name}>
             <b>{title(name)}</b>
             <Level who={node.nodeID} name={name} used={(node.allocated?.[name] ?? 0) + (node.occupied?.[name] ?? 0)} limit={node.capacity?.[name] ?? 0} />
           </div>
         ))}
       </div>
+      <OtherTypes names={names.slice(shown)} isAll={isAll} onToggle={() => setAll(!isAll)} />
       <Facts
         of={[
           ["Host", node.hostName ?? "–"],
@@ -76,7 +82,7 @@ function Summary({ of: node }: { of: Node }) {
 /** Button that copies the command that closes or opens the node. */
 function Command({ of: { nodeID, schedulable } }: { of: Node }) {
   const verb = schedulable ? "cordon" : "uncordon";
-  return <Copy text={`monoceros ${verb} ${nodeID}`}> <code>monoceros {verb}</code></Copy>;
+  return <Copy text={aimed(`monoceros ${verb} ${word(nodeID)}`, partition.value, partitions.value)}> <code>monoceros {verb}</code></Copy>;
 }
 
 /** Reservations of the node. */
@@ -85,7 +91,7 @@ function Reservers({ of: { reservations = [], reservingPods: pods } }: { of: Nod
   return <>{reservations.map((key, at) => <Fragment key={key}>{at > 0 && ", "}<Called name={pods?.[key] ?? key} of={key} /></Fragment>)}</>;
 }
 
-function Allocations({ of: node, sort, onSort }: { of: Node; sort: string | undefined; onSort: (sort: string) => void }) {
+function Allocations({ of: node, sort = "key", onSort }: { of: Node; sort: string | undefined; onSort: (sort: string) => void }) {
   const rows = node.allocations ?? [];
   const columns = allocationColumns({
     id: "application",
