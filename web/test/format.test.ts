@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { amount, amounts, byWeight, narrowed, ranked, share, short } from "../src/format/amounts";
-import { namesOfEvent, whatHappened } from "../src/format/events";
+import { eventsTogether, namesOfEvent, saidTogether, whatHappened } from "../src/format/events";
 import { cutName, cutQueue, keyOf, nameOf, namesOf } from "../src/format/names";
 import { span } from "../src/format/times";
+import type { EventRecord } from "../src/rest/types";
 
 test("amounts are said in units of people", () => {
   expect(amount("vcore", 1500)).toBe("1.5");
@@ -60,6 +61,31 @@ test("the pod of an event is what it is about, or what it refers to", () => {
   expect(namesOfEvent({ type: 4, objectID: "root" })).toEqual({ object: "root", reference: "" });
 });
 
+test("events of one application and moment are together", () => {
+  const of = (vcore: number) => ({ resources: { vcore: { value: vcore } } });
+  const placed = (key: string, node: string, timestampNano: number, app: string) => [
+    { record: { type: 3, eventChangeType: 2, eventChangeDetail: 303, objectID: node, referenceID: key, timestampNano, resource: of(1) } },
+    { record: { type: 5, eventChangeType: 2, eventChangeDetail: 603, objectID: "ann", referenceID: "root.a", timestampNano, resource: of(1) } },
+    { record: { type: 2, eventChangeType: 2, eventChangeDetail: 200, objectID: app, referenceID: key, timestampNano, resource: of(1) } },
+  ];
+  const running = { record: { type: 2, eventChangeType: 1, eventChangeDetail: 206, objectID: "etl", timestampNano: 7 } };
+  const opened = { record: { type: 3, eventChangeType: 1, eventChangeDetail: 302, objectID: "n9", timestampNano: 7 } };
+  // Two applications may have the same key.
+  const past = [...placed("k1", "n1", 7, "etl"), ...placed("k1", "n2", 7, "web"), running, opened, ...placed("k2", "n2", 7, "etl"), ...placed("k3", "n1", 8, "etl")];
+  const lost: { record?: EventRecord; remark?: string } = { remark: "lost" };
+  const groups = eventsTogether([lost, ...[...past].reverse()]);
+  expect(groups.map((group) => group.length)).toEqual([1, 3, 7, 1, 3]);
+  expect(groups[3]).toEqual([opened]);
+  const records = (groups[2] ?? []).flatMap(({ record }) => record ?? []);
+  const { application, said, references, amounts: summed } = saidTogether(records);
+  expect([application, said]).toEqual(["etl", [{ what: "allocation added", count: 2 }, { what: "running", count: 1 }]]);
+  expect([references.map((one) => one.referenceID), summed.length]).toEqual([["k2", "k1"], 2]);
+  // An allocation that ends is named once, with its amount.
+  const end = (detail: number) => ({ type: 2, eventChangeType: 3, eventChangeDetail: detail, objectID: "etl", referenceID: "k1", timestampNano: 9, resource: of(1) });
+  const ended = saidTogether([end(100), end(500)]);
+  expect([ended.said.map(({ what }) => what), ended.references.length, ended.amounts]).toEqual([["request withdrawn", "allocation ended"], 1, [end(500)]]);
+});
+
 test("pods have names, and other requests keys", () => {
   const allocationTags = { "kubernetes.io/meta/namespace": "lab", "kubernetes.io/meta/podName": "job-0" };
   const pod = { allocationKey: "uid-1", allocationTags };
@@ -89,5 +115,8 @@ test("types that requests wait for go first, and unused ones go last and on dema
   // A type of which there is nothing is shown if a request waits for it, and the scarcest of equal types first.
   const waits = ranked({ capacity: { vcore: 8, licence: 4, disk: 9 }, used: {}, pending: { fpga: 1, disk: 2, licence: 4 } });
   expect(waits).toEqual({ names: ["fpga", "licence", "disk", "vcore"], shown: 4 });
+  // The scarcest is first: GPUs before cores where more of them are in use.
+  const scarce = ranked({ capacity, used: { vcore: 20, memory: 50, "nvidia.com/gpu": 24 }, pending: {} });
+  expect(scarce).toEqual({ names: ["nvidia.com/gpu", "memory", "vcore", "ephemeral-storage", "hugepages-2Mi"], shown: 3 });
   expect(ranked({ capacity: { a: 1, b: 1, c: 1 }, used: undefined, pending: undefined }).shown).toBe(2);
 });

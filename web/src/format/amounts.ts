@@ -68,16 +68,17 @@ const FEWEST = 2;
 
 /**
  * Resource types in the order of their use to a reader: those that requests wait for, those in use, the others;
- * within each of these by weight, and the scarcest first among types of equal weight. `shown` counts those at
+ * within each of these the scarcest first, then by weight. `shown` counts those at
  * the beginning that are always shown: all that requests wait for, GPUs, cores and memory.
  */
 export function ranked({ capacity, used, pending }: Need): { names: string[]; shown: number } {
   const all = new Set([capacity, pending].flatMap((of) => Object.keys(of ?? {})));
   const need = (name: string) => (pending?.[name] ? 0 : used?.[name] ? 1 : 2);
-  const scarcity = (name: string) => Math.round(share((used?.[name] ?? 0) + (pending?.[name] ?? 0), capacity?.[name] ?? 0));
+  // In tenths, so that types do not change places with each allocation.
+  const scarcity = (name: string) => Math.round(share((used?.[name] ?? 0) + (pending?.[name] ?? 0), capacity?.[name] ?? 0) / 10);
   const isShown = (name: string) => need(name) === 0 || rank(name) < 3;
   const order = (a: string, b: string) =>
-    Number(isShown(b)) - Number(isShown(a)) || need(a) - need(b) || rank(a) - rank(b) || scarcity(b) - scarcity(a) || byWeight(a, b);
+    Number(isShown(b)) - Number(isShown(a)) || need(a) - need(b) || scarcity(b) - scarcity(a) || byWeight(a, b);
   const found = [...all].sort(order);
   return { names: found, shown: Math.min(found.length, Math.max(FEWEST, found.filter(isShown).length)) };
 }

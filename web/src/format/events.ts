@@ -75,3 +75,74 @@ export function whatHappened(change: number | undefined, detail: number | undefi
     ? says
     : `${says} ${changed}`.trim();
 }
+
+interface Line {
+  record?: EventRecord;
+  remark?: string;
+}
+
+/**
+ * Applications of the events of one moment, newest first. The event of an application follows those of the node and of
+ * the user, so these are behind it. Applications may have equal keys.
+ */
+function applicationsOf(moment: (EventRecord | undefined)[]): (string | undefined)[] {
+  const own = moment.map((one) => {
+    if (one?.type === 1) return { key: one.objectID, application: one.referenceID };
+    return one?.type === 2 ? { key: one.referenceID, application: one.objectID } : undefined;
+  });
+  const nearest = (at: number, isIt: (of: (typeof own)[number]) => boolean) => own.slice(0, at).findLast(isIt) ?? own.slice(at).find(isIt);
+  return moment.map((one, at) => {
+    if (own[at]) return own[at].application;
+    const key = one?.referenceID;
+    if (one?.type === 3) return key ? nearest(at, (of) => of?.key === key)?.application : undefined;
+    return one?.type === 4 || one?.type === 5 ? nearest(at, Boolean)?.application : undefined;
+  });
+}
+
+/** Groups of lines, newest first: those of one application and one moment, which have one cause. Other lines are alone. */
+export function eventsTogether<T extends Line>(lines: T[]): T[][] {
+  const groups: T[][] = [];
+  for (let from = 0, to = 0; from < lines.length; from = to) {
+    const time = lines[from]?.record?.timestampNano;
+    for (to = from + 1; time !== undefined && lines[to]?.record?.timestampNano === time; ) to++;
+    const moment = lines.slice(from, to);
+    const applications = applicationsOf(moment.map((line) => line.record));
+    const known = new Map<string, T[]>();
+    moment.forEach((line, at) => {
+      const application = applications[at];
+      const group = application ? known.get(application) : undefined;
+      if (group) {
+        group.push(line);
+        return;
+      }
+      const begun = [line];
+      if (application) known.set(application, begun);
+      groups.push(begun);
+    });
+  }
+  return groups;
+}
+
+/** Whether events with this detail are about allocations. */
+const isOfAllocation = (detail: number) => detail === 200 || (detail >= 500 && detail < 600);
+
+/** What some events of one application and moment say together: those of the application itself, or else of its requests. */
+export function saidTogether(records: EventRecord[]): { application: string; said: { what: string; count: number }[]; references: EventRecord[]; amounts: EventRecord[] } {
+  const own = records.filter((one) => one.type === 2);
+  const lead = own.length ? own : records.filter((one) => one.type === 1);
+  const kinds = new Map<string, EventRecord[]>();
+  for (const one of lead) {
+    const what = whatHappened(one.eventChangeType, one.eventChangeDetail);
+    kinds.set(what, [...(kinds.get(what) ?? []), one]);
+  }
+  // Amounts of different kinds have no sum; those of allocations go before those of requests.
+  const withAmounts = [...kinds.values()].filter((of) => of.some((one) => Object.keys(one.resource?.resources ?? {}).length));
+  const ofAllocations = withAmounts.filter(([one]) => isOfAllocation(one?.eventChangeDetail ?? 0));
+  const summed = [withAmounts, ofAllocations].find((some) => some.length === 1) ?? [];
+  return {
+    application: (own.length ? lead[0]?.objectID : lead[0]?.referenceID) ?? "",
+    said: [...kinds].map(([what, of]) => ({ what, count: of.length })),
+    references: [...new Map(own.filter((one) => one.referenceID).map((one) => [one.referenceID, one])).values()],
+    amounts: summed.flat(),
+  };
+}

@@ -312,11 +312,12 @@ function Allocations({ of: it }: { of: Application }) {
     by: (row) => row.nodeId ?? "",
     cell: (row) => <NodeLink id={row.nodeId} />,
   });
-  const rows = sorted(allocations, columns, query.sort, (row) => row.allocationKey);
+  const { sort = "key" } = query;
+  const rows = sorted(allocations, columns, sort, (row) => row.allocationKey);
   return (
     <Section title={<>Allocations <Count of={allocations.length} /></>} id="allocations" class="wide" note="The containers that it has.">
       {allocations.length ? (
-        <Table caption="Allocations" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={(row) => row.uuid ?? row.allocationKey} sort={query.sort} onSort={(sort) => change({ sort })} />
+        <Table caption="Allocations" columns={columns} rows={rows.slice(0, MOST_ROWS)} keyOf={(row) => row.uuid ?? row.allocationKey} sort={sort} onSort={(sort) => change({ sort })} />
       ) : (
         <p class="none">None.</p>
       )}

@@ -1,12 +1,12 @@
 // View of events: the live stream, or a range of them by number.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { short } from "../format/amounts";
-import { KINDS, kindOf, namesOfEvent, whatHappened } from "../format/events";
+import { KINDS, eventsTogether, kindOf, namesOfEvent, saidTogether, whatHappened } from "../format/events";
 import { cutName, cutQueue } from "../format/names";
 import { clock, moment } from "../format/times";
 import { Amounts, Hours } from "../parts/amount";
 import { Choice, Field, Filters, Search } from "../parts/filters";
-import { Called, Short } from "../parts/name";
+import { ApplicationLink, Called, Short } from "../parts/name";
 import { useCards } from "../parts/cards";
 import { Says } from "../parts/says";
 import { Section, Tag, Trouble } from "../parts/states";
@@ -155,8 +155,23 @@ function Range({ mode }: { mode: preact.JSX.Element }) {
   );
 }
 
-function List({ rows, isNumbered = false }: { rows: { key: string; number: number; record?: EventRecord; remark?: string }[]; isNumbered?: boolean }) {
+interface Row {
+  key: string;
+  number: number;
+  record?: EventRecord;
+  remark?: string;
+}
+
+/** Lines of events. With numbers each one has its row; without, those of one application and moment share a row that opens. */
+function List({ rows, isNumbered = false }: { rows: Row[]; isNumbered?: boolean }) {
   const { isCards, box } = useCards(isNumbered ? 7 : 6);
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const turn = (key: string) => {
+    const next = new Set(open);
+    if (!next.delete(key)) next.add(key);
+    setOpen(next);
+  };
+  const groups = isNumbered ? rows.map((row) => [row]) : eventsTogether(rows);
   return (
     <div class="scroll" ref={box}>
       <table role="table" class={isCards ? "events cards" : "events"}>
@@ -173,27 +188,65 @@ function List({ rows, isNumbered = false }: { rows: { key: string; number: numbe
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ key, number, record, remark }) =>
-            record ? (
-              <tr role="row" key={key} data-key={key}>
-                {isNumbered && <td role="cell" data-label="Number" class="number">{number}</td>}
-                <td role="cell" class="time"><time title={moment(record.timestampNano ?? 0)}>{clock(record.timestampNano ?? 0)}</time></td>
-                <td role="cell"><Tag of={kindOf(record.type)} /></td>
-                <td role="cell"><Of record={record} /></td>
-                <td role="cell" class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet"><Says text={record.message.replace(SECONDS, "")} /></span>}</td>
-                <td role="cell" data-label="With"><With record={record} /></td>
-                <td role="cell" data-label="Amount" class="number">{record.message?.includes(SECONDS) ? <Hours of={amountsOf(record)} /> : <Amounts of={amountsOf(record)} />}</td>
-              </tr>
-            ) : (
-              <tr role="row" key={key} class="remark">
-                <td role="cell" colSpan={isNumbered ? 7 : 6}>{remark}</td>
-              </tr>
-            ),
-          )}
+          {groups.flatMap((group) => {
+            const lines = group.map((row) => <One key={row.key} of={row} isNumbered={isNumbered} isWithin={group.length > 1} />);
+            if (lines.length === 1) return lines;
+            // The earliest event, since later ones are added before it.
+            const key = group.at(-1)?.key ?? "";
+            const isOpen = open.has(key);
+            return [<Together key={`${key} together`} of={group.flatMap(({ record }) => record ?? [])} isOpen={isOpen} onTurn={() => turn(key)} />, ...(isOpen ? lines : [])];
+          })}
         </tbody>
       </table>
     </div>
   );
+}
+
+function One({ of: { key, number, record, remark }, isNumbered, isWithin }: { of: Row; isNumbered: boolean; isWithin: boolean }) {
+  if (!record) {
+    return (
+      <tr role="row" class="remark">
+        <td role="cell" colSpan={isNumbered ? 7 : 6}>{remark}</td>
+      </tr>
+    );
+  }
+  return (
+    <tr role="row" data-key={key} class={isWithin ? "within" : undefined}>
+      {isNumbered && <td role="cell" data-label="Number" class="number">{number}</td>}
+      <td role="cell" class="time"><time title={moment(record.timestampNano ?? 0)}>{clock(record.timestampNano ?? 0)}</time></td>
+      <td role="cell"><Tag of={kindOf(record.type)} /></td>
+      <td role="cell"><Of record={record} /></td>
+      <td role="cell" class="text">{whatHappened(record.eventChangeType, record.eventChangeDetail)} {record.message && <span class="quiet"><Says text={record.message.replace(SECONDS, "")} /></span>}</td>
+      <td role="cell" data-label="With"><With record={record} /></td>
+      <td role="cell" data-label="Amount" class="number">{record.message?.includes(SECONDS) ? <Hours of={amountsOf(record)} /> : <Amounts of={amountsOf(record)} />}</td>
+    </tr>
+  );
+}
+
+/** The row of several events of one application and moment. */
+function Together({ of: records, isOpen, onTurn }: { of: EventRecord[]; isOpen: boolean; onTurn: () => void }) {
+  const { application, said, references, amounts } = saidTogether(records);
+  const time = records[0]?.timestampNano ?? 0;
+  const [first] = references;
+  return (
+    <tr role="row" class="together">
+      <td role="cell" class="time"><time title={moment(time)}>{clock(time)}</time></td>
+      <td role="cell"><Tag of={kindOf(2)} /></td>
+      <td role="cell"><ApplicationLink id={application} /></td>
+      <td role="cell" class="text">
+        {said.map(({ what, count }) => (count > 1 ? `${what} (${count})` : what)).join(", ")}{" "}
+        <button type="button" class="link" aria-expanded={isOpen} onClick={onTurn}>{isOpen ? "less" : `${records.length} events`}</button>
+      </td>
+      <td role="cell" data-label="With">{first && <With record={first} />}{references.length > 1 && <span class="quiet"> and {references.length - 1} more</span>}</td>
+      <td role="cell" data-label="Amount" class="number"><Amounts of={summed(amounts.map(amountsOf))} /></td>
+    </tr>
+  );
+}
+
+function summed(all: Resources[]): Resources {
+  const sum: Resources = {};
+  for (const one of all) for (const [name, quantity] of Object.entries(one)) sum[name] = (sum[name] ?? 0) + quantity;
+  return sum;
 }
 
 /** The object that an event refers to: a queue in events of users. */

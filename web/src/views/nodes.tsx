@@ -83,11 +83,11 @@ const RACK = "rack";
 /** Most values of an attribute by which squares are grouped. */
 const MOST_VALUES = 60;
 
-/** The rack, and attributes that several nodes share. */
+/** The rack, and attributes with few values. */
 function groupings(nodes: Node[]): [string, string][] {
   const values = new Map<string, Set<string>>();
   for (const { attributes } of nodes) for (const [name, value] of Object.entries(attributes ?? {})) values.set(name, (values.get(name) ?? new Set()).add(value));
-  const shared = [...values].filter(([, known]) => known.size <= Math.min(MOST_VALUES, Math.max(1, nodes.length / 2))).map(([name]) => name);
+  const shared = [...values].filter(([, known]) => known.size <= MOST_VALUES).map(([name]) => name);
   return [["", "nothing"], [RACK, "rack"], ...shared.sort().map((name): [string, string] => [name, name])];
 }
 
@@ -115,6 +115,7 @@ function Maps({ nodes, by, type }: { nodes: Node[]; by: string | undefined; type
               <Heat nodes={some} total={some.length} of={of} />
             </figure>
           ))}
+          {groups.size > MOST_VALUES && <p class="none">and {groups.size - MOST_VALUES} more</p>}
         </div>
       ) : (
         <Heat nodes={shown} total={shown.length} of={of} />
