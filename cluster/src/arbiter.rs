@@ -3,7 +3,7 @@
 //! # Duties of an adapter
 //! * Each request gets exactly one reply. After a time-out that is [`Reply::Unknown`], even though
 //!   the arbiter may still carry the request out later.
-//! * Reads are linearizable: what was written before the read was sent is in its reply.
+//! * Reads are linearizable: the reply has every write that ended before the read was sent.
 //! * A compare-and-set is won only if the record has the expected version at that moment.
 //! * The parts of [`Snapshot`] may be read one after another. Its revision is the lowest of them.
 

@@ -10,7 +10,7 @@
 //! that a service runs (`model`, in the tests), through every order of events within its bounds.
 //!
 //! # Promises
-//! * Whoever decides anything decides by a compare-and-set that it won.
+//! * A member decides only by a compare-and-set that it won.
 //! * At most one member decides for an RM and is listened to by it. The exceptions are two processes
 //!   of one RM of which one stays with an owner that stood still between its look at the clock and
 //!   its write, whose answers were still under way, or whose clock stood still; and an RM that gives

@@ -250,12 +250,12 @@ impl Member {
         &self.sessions
     }
 
-    /// Replaces what others are told of this member, with the next renewal.
+    /// Replaces the addresses, version and load of the member's record, with the next renewal.
     pub fn set_details(&mut self, details: Details) {
         self.details = Arc::new(details);
     }
 
-    /// Handles one event at `now`, and returns what the service has to do.
+    /// Handles one event at `now`, and returns the effects that the service has to carry out.
     pub fn handle(&mut self, now: Nanos, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.status != Status::Over {
@@ -301,7 +301,7 @@ impl Member {
         }
     }
 
-    /// Sends a request, and notes what was known of the store before.
+    /// Sends a request, and notes the highest revision that is known before.
     pub(crate) fn ask(&mut self, operation: Operation, request: Request, out: &mut Vec<Effect>) {
         debug_assert!(!self.sent.contains_key(&operation), "one request of each operation");
         self.sent.insert(operation.clone(), self.known.revision);

@@ -20,7 +20,7 @@ pub struct RmId(pub Arc<str>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u128);
 
-/// A member in one incarnation: what a claim names as its owner.
+/// A member in one incarnation, which a claim names as its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     /// The member.

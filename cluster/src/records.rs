@@ -80,7 +80,8 @@ pub struct Details {
     pub load: u64,
 }
 
-/// Claim of an RM: the member that serves it. One record for each RM, never deleted, so that its epoch never goes back.
+/// Claim of an RM: the member that serves it. One record for each RM, never deleted, so that its
+/// epoch never goes back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Number of the session.

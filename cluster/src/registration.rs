@@ -8,7 +8,7 @@
 //!    could be older than the owner's incarnation.
 //! 3. An owner that was silent for a whole lease is deposed, and all is looked at again.
 //! 4. A live owner gets the registration forwarded. If it does not answer, the claim notes that it
-//!    is wanted here, and the RM is told to come again.
+//!    is wanted here, and the RM is asked to register again.
 //!
 //! # Invariants
 //! An owner ends its session before it claims the RM for another registration. Once the claim names

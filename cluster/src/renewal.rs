@@ -7,7 +7,7 @@
 //! sending of the last renewal that counts.
 //!
 //! # When it is lost
-//! The record then says why. It has been deposed: the incarnation is over. It belongs to another
+//! The record then shows why. It has been deposed: the incarnation is over. It belongs to another
 //! incarnation: two processes have one id, and this one exits. It is older than the last renewal,
 //! or gone: the store went back to a backup.
 //!
@@ -199,7 +199,7 @@ impl Member {
                 self.round = Round::Reading { begun, own };
                 self.ask(Operation::Renewal, Request::ReadAll, out);
             }
-            // Another process was faster: what it wrote is looked at with the next wake-up.
+            // Another process was faster: its record is read with the next wake-up.
             Outcome::Lost(_) if self.status == Status::Joining => {
                 self.round = Round::Idle { begun: Some(begun), own: None };
             }
@@ -228,7 +228,7 @@ impl Member {
         }
     }
 
-    /// Ends sessions whose RM was claimed by others, and hands over what others want.
+    /// Ends sessions whose RM was claimed by others, and hands over the RMs that others want.
     fn read_all(&mut self, now: Nanos, begun: Nanos, snapshot: &Snapshot, out: &mut Vec<Effect>) {
         let seen = if self.rules.keep(Rule::SilenceFromReply) { now } else { begun };
         self.observed.see_all(snapshot, seen);
@@ -288,7 +288,8 @@ impl Member {
             && opened.is_none_or(|opened| now.saturating_sub(opened) >= self.timing.lease())
     }
 
-    /// Ends in order: hands over what has a target, ends all other sessions, then writes `left`.
+    /// Ends in order: hands over the RMs that have a target, ends all other sessions, then writes
+    /// `left`.
     pub(crate) fn leave(&mut self, targets: &BTreeMap<RmId, Owner>, out: &mut Vec<Effect>) {
         if self.status != Status::Serving {
             if !matches!(self.status, Status::Leaving | Status::Over) {

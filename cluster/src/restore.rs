@@ -8,13 +8,14 @@
 //!
 //! # How it is accepted
 //! The operator's floor is written into the record of the era. Every member that reads it gives
-//! epochs above the floor only, one lease after the acceptance at the latest, also for RMs whose claims the backup does not have; a fenced member
-//! begins again.
+//! epochs above the floor only, one lease after the acceptance at the latest, also for RMs whose
+//! claims the backup does not have. A fenced member begins again.
 //!
 //! # Not promised
 //! Until each member has noticed, at most a lease later, two members may serve one RM: the backup
-//! has forgotten one of their claims. A request that was sent before and is carried out long after the
-//! acceptance may find a version that was given again: time-outs have to be shorter than the lease. A member that started after the restore cannot know of it.
+//! has forgotten one of their claims. A request that was sent before and is carried out long after
+//! the acceptance may find a version that was given again: time-outs have to be shorter than the
+//! lease. A member that started after the restore cannot know of it.
 
 use crate::arbiter::{Outcome, Reply, Request, Snapshot};
 use crate::member::{Effect, EndReason, Member, Operation, Status};
@@ -31,7 +32,7 @@ pub(crate) enum Acceptance {
 }
 
 impl Member {
-    /// Fences the member: the store is older than what is known of it.
+    /// Fences the member: the store is older than the member's knowledge of it.
     pub(crate) fn store_went_back(&mut self, out: &mut Vec<Effect>) {
         self.status = Status::Restored;
         self.is_ready = false;
@@ -73,7 +74,7 @@ impl Member {
             (Some(Acceptance::Writing { era, expected }), reply) => {
                 match reply.outcome(&Record::Era(era)) {
                     Outcome::Unknown => self.write_era(era, expected, out),
-                    // Lost: another acceptance won, which says the same.
+                    // Lost: another acceptance won, with the same effect.
                     Outcome::Won(_) | Outcome::Lost(_) => {}
                 }
             }

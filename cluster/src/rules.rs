@@ -16,7 +16,7 @@ pub(crate) enum Rule {
     OwnContentsAreWon,
     /// A store whose revision went back fences the member.
     NoticesRestore,
-    /// A record of one's own id is replaced only if it says left or deposed.
+    /// A record of one's own id is replaced only if its life is left or deposed.
     WaitsForPredecessor,
     /// A member is deposed after a whole lease of silence only.
     WaitsForLease,
@@ -46,7 +46,7 @@ pub(crate) enum Rule {
     EpochAboveFloor,
     /// A session ends before its RM is handed over.
     EndsBeforeHandOver,
-    /// An owner hands over what another member could not reach it for.
+    /// An owner hands over an RM for which another member could not reach it.
     HandsOverWanted,
     /// Deregistration sets the owner to none only for the epoch that it ended.
     DeregistersOwnEpoch,

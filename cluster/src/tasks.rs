@@ -7,8 +7,8 @@ use crate::names::{Nanos, Owner, RmId, Version};
 use crate::records::{Claim, Key, Record};
 use crate::registration::Registering;
 
-/// Number of times that a registration begins from the top after a lost compare-and-set, and that one
-/// without a result is sent again.
+/// Number of times that a registration begins from the top after a lost compare-and-set, and number
+/// of times that a compare-and-set without a result is sent again.
 pub(crate) const TRIES: u8 = 3;
 
 /// Task that is under way for an RM.
@@ -19,7 +19,8 @@ pub(crate) enum Task {
     Deregistration(Deregistration),
 }
 
-/// Reason why a registration has no session. All may be tried again, except after [`Refusal::Superseded`].
+/// Reason why a registration has no session. It may be tried again, except after
+/// [`Refusal::Superseded`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// This member may not decide.

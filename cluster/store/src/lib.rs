@@ -1,7 +1,7 @@
 //! Stores in which a cluster keeps its records, and the task that runs a member on them.
 //!
-//! `monoceros-cluster` has the rules as state machines without I/O. This crate carries out what
-//! they ask for: a [`Store`] keeps versioned records in an existing coordination engine, an
+//! `monoceros-cluster` has the rules as state machines without I/O. This crate carries out
+//! their requests: a [`Store`] keeps versioned records in an existing coordination engine, an
 //! [`Arbiter`] translates the requests of a member for it, and a [`Driver`] runs the member by the
 //! machine's own clock.
 //!

@@ -18,7 +18,7 @@ use crate::hints::Hints;
 pub const MAX_ID: usize = 256;
 /// Most records of one kind. A read of more fails.
 pub const MAX_RECORDS: usize = 20_000;
-/// Times that a kind is listed while the server forgets the listing's revision before the last page.
+/// Times that a kind is listed if the server forgets the revision of a listing before its last page.
 const LISTINGS: usize = 3;
 
 /// Kinds of records. Each is read and watched as a whole.
@@ -283,7 +283,7 @@ pub(crate) async fn in_time<T>(
 pub enum Written {
     /// The write was carried out: the new version of the record, and the revision of the store.
     Won(Version, Revision),
-    /// The record had another version. What it is now, and the revision of the store.
+    /// The record had another version. The present record, and the revision of the store.
     Lost(Option<Versioned<Bytes>>, Revision),
 }
 

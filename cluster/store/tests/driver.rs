@@ -173,6 +173,8 @@ impl Running {
         if let Effect::Answer(_, answer) = self.saw("an answer", is_it).await {
             return answer;
         }
+        // The end of an earlier call's forward, which came late, is ignored.
+        self.handle.send(Event::ForwardEnded(CallId(0), rm(), Forwarded::Answered)).await;
         self.handle.send(Event::ForwardEnded(call, rm(), Forwarded::NoAnswer)).await;
         let is_it = |effect: &Effect| matches!(effect, Effect::Answer(to, _) if *to == call);
         let Effect::Answer(_, answer) = self.saw("an answer", is_it).await else { unreachable!() };

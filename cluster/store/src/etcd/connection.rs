@@ -89,7 +89,7 @@ impl EtcdOptions {
     }
 }
 
-/// The endpoints, and what is known of each.
+/// The endpoints with their connections, and the token.
 #[derive(Debug)]
 pub(super) struct Connections {
     endpoints: Vec<Target>,
@@ -201,6 +201,7 @@ impl Denied {
 /// The message of a status, with the causes that it has besides.
 fn with_text(message: &str, status: &Status) -> String {
     match std::error::Error::source(status).map(with_causes) {
+        Some(cause) if cause.starts_with(message) => cause,
         Some(cause) if !message.contains(&cause) => format!("{message}: {cause}"),
         _ => message.to_owned(),
     }
@@ -249,11 +250,12 @@ impl Connections {
         let count = self.endpoints.len();
         let first = self.first.load(Ordering::Relaxed);
         let begun = Instant::now();
+        let mut left = self.options.timeout;
         let mut reasons = Vec::new();
         for step in 0..count {
             let at = (first + step) % count;
             let endpoint = &self.endpoints[at];
-            let share = share(self.options.timeout.saturating_sub(begun.elapsed()), step, count);
+            let share = share(left, step, count);
             let tried = timeout(share, self.try_at(endpoint, &call)).await;
             let denied = match tried {
                 Ok(Ok(answer)) => {
@@ -274,6 +276,7 @@ impl Connections {
             };
             endpoint.disconnect();
             reasons.push(denied.reason);
+            left = self.options.timeout.saturating_sub(begun.elapsed());
         }
         self.first.store((first + 1) % count, Ordering::Relaxed);
         Err(Denied { reason: reasons.join("; "), is_final: false, is_forgotten: false })
@@ -466,4 +469,41 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
         return Err(named(&format!("its {size} bytes are more than {MAX_FILE}")));
     }
     std::fs::read(path).map_err(|why| named(&why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_status_of_the_server_is_a_refusal() {
+        let is_final = |status: &Status| Denied::new("e", status).is_final;
+        let full = "etcdserver: mvcc: database space exceeded";
+        let mut broken = Status::resource_exhausted(full);
+        assert!(is_final(&broken));
+        broken.set_source(std::sync::Arc::new(std::io::Error::other("h2 protocol error")));
+        assert!(!is_final(&broken));
+        assert!(!is_final(&Status::unavailable("etcdserver: no leader")));
+        // A reply that is too large for this side: the request was carried out.
+        let large = Status::out_of_range("Error, decoded message length too large");
+        assert!(!is_final(&large) && !Denied::new("e", &large).is_forgotten);
+        let compacted = "etcdserver: mvcc: required revision has been compacted";
+        let compacted = Status::out_of_range(compacted);
+        assert!(is_final(&compacted) && Denied::new("e", &compacted).is_forgotten);
+    }
+
+    #[test]
+    fn the_first_endpoint_has_half_of_the_time() {
+        let second = Duration::from_secs(1);
+        assert_eq!(share(second, 0, 1), second);
+        for count in 2..=MAX_ENDPOINTS {
+            let mut left = second;
+            for step in 0..count {
+                let share = share(left, step, count);
+                assert!(step > 0 || share == second / 2, "{share:?} of {count}");
+                left -= share;
+            }
+            assert_eq!(left, Duration::ZERO, "{count} endpoints");
+        }
+    }
 }

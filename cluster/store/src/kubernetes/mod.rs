@@ -8,8 +8,8 @@
 //! # Versions and revisions
 //! The version is the config map's `resourceVersion`, and the revision of the store that of a list.
 //! A single record is read by a list, too: the revision of the store is in the reply to a list, and
-//! not in that to a read by name. Both are numbers of one sequence, since all config maps are in one store, and
-//! lists without a `resourceVersion` are linearizable.
+//! not in that to a read by name. Both are numbers of one sequence, since all config maps are in one
+//! store. Lists without a `resourceVersion` are linearizable.
 
 mod watch;
 
@@ -89,7 +89,7 @@ impl Kubernetes {
         let endpoint = endpoint.trim_end_matches('/');
         config.connect_timeout = Some(timeout);
         config.read_timeout = Some(SILENCE);
-        // The caller sends a request again, since it knows what it is for.
+        // The caller sends a request again, since it knows whether a repeat is needed.
         config.default_retry = false;
         let namespace = config.default_namespace.clone();
         let client = Client::try_from(config);
@@ -388,6 +388,18 @@ mod tests {
         }
         let other = kube::Error::Service("connection closed".into());
         assert!(reason(&other).ends_with("connection closed"), "{}", reason(&other));
+    }
+
+    #[tokio::test]
+    async fn a_record_under_another_name_is_refused() {
+        let config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        let cluster = ClusterName::new("c").unwrap();
+        let store = Kubernetes::new(config, &cluster, Duration::from_secs(1)).unwrap();
+        let key = RecordKey::new(Kind::Claims, &"rm".into()).unwrap();
+        let found = |name: &str| store.record_key(Kind::Claims, name, key.id());
+        assert_eq!(found(&store.name(&key)).as_ref(), Ok(&key));
+        let expected = "record `copy` cannot be read: it is not the name of record `rms/rm`";
+        assert_eq!(found("copy").unwrap_err().to_string(), expected);
     }
 
     #[test]

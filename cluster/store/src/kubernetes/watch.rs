@@ -84,7 +84,7 @@ impl Watch {
         self.store.revision(&list)
     }
 
-    /// The failure of a watch, noted if it is that the server has forgotten what changed.
+    /// The failure of a watch. Notes whether the server has forgotten the changes.
     fn failed(&mut self, why: &kube::Error) -> Failure {
         self.is_forgotten = matches!(why, kube::Error::Api(status) if status.code == 410);
         self.store.failure(why)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use monoceros_cluster_store::etcd::{Etcd, EtcdOptions, TlsFiles, User};
-use monoceros_cluster_store::{ClusterName, Kind, RecordKey, Store as _, Written};
+use monoceros_cluster_store::{ClusterName, Failure, Kind, RecordKey, Store as _, Written};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 
 use crate::servers::{Program, Server, free_port, new_folder, options, ready};
@@ -20,13 +20,28 @@ fn key() -> RecordKey {
 }
 
 /// Why a read fails, in one line that begins with the endpoint.
-async fn refusal(options: EtcdOptions) -> String {
+async fn failure(options: EtcdOptions) -> Failure {
     let endpoint = options.endpoints[0].clone();
     let etcd = Etcd::new(&cluster(), options).unwrap();
-    let why = etcd.read(&key()).await.unwrap_err().to_string();
+    let failure = etcd.read(&key()).await.unwrap_err();
+    let why = failure.to_string();
     assert!(why.starts_with(&format!("{endpoint}: ")), "{why}");
     assert!(!why.contains('\n') && why.len() < 300, "{why}");
-    why
+    failure
+}
+
+/// The same for a refusal of the server.
+async fn refusal(options: EtcdOptions) -> String {
+    let failure = failure(options).await;
+    assert!(matches!(failure, Failure::Refused(_)), "{failure:?}");
+    failure.to_string()
+}
+
+/// The same for a server that cannot be reached.
+async fn no_answer(options: EtcdOptions) -> String {
+    let failure = failure(options).await;
+    assert!(matches!(failure, Failure::NoAnswer(_)), "{failure:?}");
+    failure.to_string()
 }
 
 #[track_caller]
@@ -55,6 +70,11 @@ async fn users_and_passwords() {
         hints.next().await;
 
         assert_says(&refusal(with(None)).await, "user name is empty");
+        // The first endpoint might have carried the request out.
+        let nowhere = format!("http://127.0.0.1:{}", free_port().unwrap());
+        let endpoints = vec![nowhere, server.endpoint()];
+        let two = EtcdOptions { endpoints, ..with(None) };
+        assert_says(&no_answer(two).await, "user name is empty");
         let wrong = server.folder.join("wrong");
         fs::write(&wrong, "guess").unwrap();
         let guessed = User { password_file: wrong, ..user.clone() };
@@ -134,15 +154,21 @@ async fn certificates() {
         etcd.read(&key()).await.unwrap();
 
         let other_ca = TlsFiles { ca: theirs.ca(), ..good.clone() };
-        assert_says(&refusal(with(other_ca)).await, "invalid peer certificate: UnknownIssuer");
+        assert_says(&no_answer(with(other_ca)).await, "invalid peer certificate: UnknownIssuer");
         let server_name = Some("example.org".to_owned());
         let other_name = TlsFiles { server_name, ..good.clone() };
-        assert_says(&refusal(with(other_name)).await, "certificate not valid for name");
+        assert_says(&no_answer(with(other_name)).await, "certificate not valid for name");
         let stranger = Some(theirs.sign("client").unwrap());
-        refusal(with(TlsFiles { identity: stranger, ..good.clone() })).await;
-        refusal(with(TlsFiles { identity: None, ..good.clone() })).await;
+        assert_says(
+            &no_answer(with(TlsFiles { identity: stranger, ..good.clone() })).await,
+            "transport error",
+        );
+        assert_says(
+            &no_answer(with(TlsFiles { identity: None, ..good.clone() })).await,
+            "transport error",
+        );
         let plain = server.endpoint().replace("https", "http");
-        refusal(EtcdOptions::new(vec![plain])).await;
+        assert_says(&no_answer(EtcdOptions::new(vec![plain])).await, "transport error");
 
         // Files are read again with each connection.
         let lost = good.identity.as_ref().unwrap().0.clone();
@@ -157,12 +183,12 @@ async fn certificates() {
 #[tokio::test]
 async fn endpoints_are_tried_in_turn() {
     let nowhere = format!("http://127.0.0.1:{}", free_port().unwrap());
-    let why = refusal(EtcdOptions::new(vec![nowhere.clone()])).await;
+    let why = no_answer(EtcdOptions::new(vec![nowhere.clone()])).await;
     assert_says(&why, "Connection refused");
     // A listener that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("http://{}", silent.local_addr().unwrap());
-    let why = refusal(EtcdOptions::new(vec![silent.clone(), nowhere.clone()])).await;
+    let why = no_answer(EtcdOptions::new(vec![silent.clone(), nowhere.clone()])).await;
     assert_says(&why, "no answer within 500 ms");
     assert_says(&why, &format!("; {nowhere}: "));
     for program in Program::all() {
@@ -187,11 +213,16 @@ fn bad_options_are_named() {
             format!("endpoint `{bad}` of etcd: http://HOST:PORT or https://HOST:PORT is needed");
         assert_eq!(said(EtcdOptions::new(vec![bad.to_owned()])), expected);
     }
+    let expected = "an endpoint of etcd has `@` in it: user and password are set apart";
+    assert_eq!(said(EtcdOptions::new(vec!["http://user:secret@a:1".to_owned()])), expected);
     let secure = EtcdOptions::new(vec!["https://a:1".to_owned()]);
     let expected = "endpoint `https://a:1` of etcd: https needs the certificate of an authority";
     assert_eq!(said(secure.clone()), expected);
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let tls = Some(TlsFiles { ca: file.clone(), identity: None, server_name: None });
+    let mixed = vec!["https://a:1".to_owned(), "http://b:1".to_owned()];
+    let expected = "endpoint `http://b:1` of etcd: https is needed, since certificates are set";
+    assert_eq!(said(EtcdOptions { tls: tls.clone(), ..EtcdOptions::new(mixed) }), expected);
     let expected = format!("`{}` has no certificate or key in PEM", file.display());
     assert_eq!(said(EtcdOptions { tls, ..secure }), expected);
     let plain = EtcdOptions::new(vec!["http://a:1".to_owned()]);
