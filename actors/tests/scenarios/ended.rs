@@ -315,7 +315,7 @@ fn a_rejected_application_keeps_reason_and_queue() {
         .await;
         expect![[r#"
             [
-                "a1 is Rejected in root.nowhere.there of bob from 0s to 0s: Rejected@0, because application `a1`: no placement rule produced a usable queue: `provided`: queue `root.nowhere.there` does not exist [R_PLACEMENT E_PLACEMENT_NONE]",
+                "a1 is Rejected in root.nowhere.there of bob from 0s to 0s: Rejected@0, because application `a1`: no placement rule produced a usable queue: `provided`: queue `root.nowhere.there` does not exist; the user may submit to `root.q` [R_PLACEMENT E_PLACEMENT_NONE]",
                 "a2 is Rejected in root.q of  from 0s to 0s: Rejected@0, because application `a2`: empty user cannot resolve: give the application a user (`ugi.user`) [R_USER E_USER_EMPTY]",
                 "a3 is Rejected in root.q of ada from 0s to 0s: Rejected@0, because application `a3` already existed [R_APP_EXISTS]",
             ]

@@ -171,7 +171,7 @@ fn a_rejected_application_has_a_reason_and_no_queue() {
         "app a1 in root.nowhere",
         &expect![[r#"
             APP a1 ADD APP_NEW
-            APP a1 SET APP_REJECT: application `a1`: no placement rule produced a usable queue: `provided`: queue `root.nowhere` does not exist [R_PLACEMENT E_PLACEMENT_NONE]
+            APP a1 SET APP_REJECT: application `a1`: no placement rule produced a usable queue: `provided`: queue `root.nowhere` does not exist; the user may submit to `root.a` [R_PLACEMENT E_PLACEMENT_NONE]
         "#]],
     );
 }

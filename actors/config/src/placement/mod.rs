@@ -216,9 +216,13 @@ impl PlacementRules {
         {
             return Err(Refused::NotLeaf(path.clone()));
         }
+        let mut has_leaves = false;
         for passed in &mut passed_over {
-            if let RuleObstacle::Missing { path, hint } = &mut passed.obstacle {
-                *hint = QueueHint::of(path, submission.queue, tree);
+            let RuleObstacle::Missing { path, hint } = &mut passed.obstacle else { continue };
+            *hint = QueueHint::of(path, submission.queue, tree);
+            if hint.is_none() && !has_leaves {
+                *hint = QueueHint::of_leaves(submission, tree);
+                has_leaves = true;
             }
         }
         Err(Refused::Nowhere(passed_over))

@@ -6,7 +6,9 @@ const OPEN: &str = "root/ *";
 
 #[test]
 fn an_unknown_queue_is_rejected_with_the_nearest_leaf() {
-    let all = &[OPEN, "root.prod/", "root.prod.etl", "root.prod.ad_hoc", "root.dev"];
+    let few = &[OPEN, "root.prod/", "root.prod.etl", "root.prod.ad_hoc", "root.dev"];
+    let more = ["root.1", "root.2", "root.3"];
+    let all = &[&few[..], &more[..]].concat();
     for (named, hint) in [
         ("root.prd.etl", "queue `root.prd.etl` does not exist; did you mean `root.prod.etl`?"),
         ("prod.etl", "queue `root.prod_dot_etl` does not exist"),
@@ -26,6 +28,34 @@ fn an_unknown_queue_is_rejected_with_the_nearest_leaf() {
         let text = format!("no placement rule produced a usable queue: `provided`: {hint}");
         assert_eq!(refused.to_string(), text);
     }
+}
+
+#[test]
+fn an_unknown_queue_is_rejected_with_the_leaves_that_the_user_may_use_if_they_are_few() {
+    let all = [
+        "root/",
+        "root.@recovery@ dev",
+        "root.prod/ dev",
+        "root.prod.etl",
+        "root.dev dev",
+        "root.ops bob",
+        "root.old! dev",
+    ];
+    let refused = |all: &[&str], user: &str| {
+        let (groups, tags, is_forced) = (&[][..], None, false);
+        let submission = Submission { queue: "root.finance", user, groups, tags, is_forced };
+        let queues = Queues::new(all);
+        PlacementRules::default().place(&submission, &&queues).unwrap_err().to_string()
+    };
+    let text = "no placement rule produced a usable queue: `provided`: queue `root.finance` does \
+                not exist";
+    assert_eq!(
+        refused(&all, "dev"),
+        format!("{text}; the user may submit to `root.dev` or `root.prod.etl`")
+    );
+    assert_eq!(refused(&all, "eve"), text);
+    let many = ["root.1 *", "root.2 *", "root.3 *", "root.4 *"];
+    assert_eq!(refused(&[&all[..], &many[..]].concat(), "dev"), text);
 }
 
 #[test]
