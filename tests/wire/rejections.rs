@@ -50,13 +50,16 @@ async fn a_node_in_cpu_is_accepted_with_a_warning() {
     let rm = Rm::register(&service, "rm").await;
     let in_cpu = si::NodeInfo::new("odd", [("cpu", 4), ("memory", 1 << 30)]);
     let both = si::NodeInfo::new("both", [("cpu", 4), ("vcore", 4_000)]);
-    rm.send_nodes(vec![in_cpu, both]).await;
-    rm.until("both nodes", |seen| seen.accepted_nodes.len() == 2).await;
-    let warnings = rm.read(|seen| seen.node_warnings.clone());
-    let [(node, warning)] = &warnings[..] else { panic!("{warnings:?}") };
-    assert_eq!(node, "odd");
-    assert!(warning.contains("`vcore`, in thousandths of a core"), "{warning}");
-    service.until_logged("probable mistake in the units of a node", 1).await;
+    rm.send_nodes(vec![in_cpu, both, node("right", 4_000, 1)]).await;
+    rm.until("all nodes", |seen| seen.accepted_nodes.len() == 3).await;
+    let mut warnings = rm.read(|seen| seen.node_warnings.clone());
+    warnings.sort();
+    let nodes: Vec<_> = warnings.iter().map(|(node, _)| &**node).collect();
+    assert_eq!(nodes, ["both", "odd"]);
+    for (_, warning) in &warnings {
+        assert!(warning.contains("`vcore`, in thousandths of a core"), "{warning}");
+    }
+    service.until_logged("probable mistake in the units of a node", 2).await;
     assert!(service.log().contains("node=odd"), "{}", service.log());
 }
 

@@ -1,7 +1,8 @@
 //! Probable mistakes in the units of a node.
 //!
 //! Every name is a resource type, so a node with another name for processor time is valid: it has a
-//! type that no quota covers. Its resource manager is warned, once with each node.
+//! type that no quota covers, beside `vcore` or without it. Its resource manager is warned, once
+//! with each node.
 
 use crate::values::resources::{Name, Resources};
 
@@ -15,12 +16,13 @@ const CPU: &str = "cpu";
 /// use monoceros_rules::nodes::units::UnitWarning;
 /// use monoceros_rules::values::resources::Resources;
 ///
-/// let about = |name| UnitWarning::about(&Resources::of(&[(name, 4)]));
-/// assert_eq!((about("cpu"), about("vcore")), (Some(UnitWarning::Cpu), None));
+/// let about = |all: &[(&str, i64)]| UnitWarning::about(&Resources::of(all));
+/// assert_eq!(about(&[("cpu", 4), ("vcore", 4_000)]), Some(UnitWarning::Cpu));
+/// assert_eq!(about(&[("vcore", 4_000)]), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitWarning {
-    /// Processor time is not named `vcore`.
+    /// Processor time is named `cpu`.
     #[error(
         "`cpu` is a type of its own: processor time is `vcore`, in thousandths of a core, and \
          memory is `memory`, in bytes"
@@ -32,7 +34,6 @@ impl UnitWarning {
     /// Returns the probable mistake in the capacity of a node.
     pub fn about(total: &Resources) -> Option<Self> {
         let cpu = Name::known(CPU)?;
-        let is_named = |name| total.find(name).is_some();
-        (is_named(cpu) && !is_named(Name::VCORE)).then_some(Self::Cpu)
+        total.find(cpu).map(|_| Self::Cpu)
     }
 }
