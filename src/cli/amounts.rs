@@ -1,6 +1,6 @@
 //! Amounts and times in the form that people read in a column.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use monoceros_actors::{readable, rfc3339};
 use monoceros_proto::si::v1 as si;
@@ -40,16 +40,19 @@ impl Use {
         }
     }
 
-    /// Returns the types other than cores and memory that have a usage or limit above zero.
-    fn others(&self) -> impl Iterator<Item = &str> {
-        let named: BTreeSet<&str> = self
-            .used
-            .iter()
-            .chain(&self.most)
-            .filter(|(_, value)| **value != 0)
-            .map(|(name, _)| name.as_str())
+    /// Returns the types other than cores and memory that are used, GPUs first. GPUs are among them
+    /// even if they are only there.
+    fn others(&self) -> Vec<&str> {
+        let is_used = |name: &str| self.used.get(name).is_some_and(|used| *used != 0);
+        let is_there = |name: &str| self.most.get(name).is_some_and(|most| *most != 0);
+        let mut others: Vec<_> = self
+            .types()
+            .filter(|name| is_used(name) || (is_gpu(name) && is_there(name)))
+            .filter(|name| ![CORES, MEMORY].contains(name))
             .collect();
-        named.into_iter().filter(|name| ![CORES, MEMORY].contains(name))
+        others.sort_unstable_by_key(|name| (!is_gpu(name), *name));
+        others.dedup();
+        others
     }
 
     /// Returns every type with a usage or limit.
@@ -59,7 +62,7 @@ impl Use {
 
     /// Whether there are types other than cores and memory.
     pub(super) fn has_others(&self) -> bool {
-        self.others().next().is_some()
+        !self.others().is_empty()
     }
 
     /// Formats cores and memory, and if `with_others` all other types in one cell:
@@ -67,9 +70,9 @@ impl Use {
     pub(super) fn cells(&self, with_others: bool) -> Vec<String> {
         let mut cells = vec![self.cell(CORES), self.cell(MEMORY)];
         if with_others {
-            let others: Vec<_> =
-                self.others().map(|name| format!("{name}={}", self.cell(name))).collect();
-            cells.push(others.join(","));
+            let others = self.others();
+            let others = others.iter().map(|name| format!("{name}={}", self.cell(name)));
+            cells.push(others.collect::<Vec<_>>().join(","));
         }
         cells
     }
@@ -92,14 +95,20 @@ impl Use {
     }
 }
 
-/// Formats all amounts in one cell, cores and memory first: `cores=4,memory=8GiB`.
+/// Whether a resource type counts GPUs, or parts of them.
+fn is_gpu(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("gpu") || name.starts_with("mig-") || name.contains("/mig-")
+}
+
+/// Formats all amounts in one cell, cores and memory first, then GPUs: `cores=4,memory=8GiB`.
 pub(super) fn all(message: Option<&si::Resource>) -> String {
     let amounts = amounts(message);
-    let first = [CORES, MEMORY].into_iter().filter(|name| amounts.contains_key(*name));
-    let others = amounts.keys().map(String::as_str).filter(|name| ![CORES, MEMORY].contains(name));
+    let mut names: Vec<_> = amounts.keys().map(String::as_str).collect();
+    names.sort_by_key(|name| (*name != CORES, *name != MEMORY, !is_gpu(name)));
     let text =
         |name: &str| format!("{}={}", readable::title(name), readable::short(name, amounts[name]));
-    first.chain(others).map(text).collect::<Vec<_>>().join(",")
+    names.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// Formats an age in at most two units: `3d2h`. Empty if the time is not set.
@@ -151,6 +160,19 @@ mod tests {
         assert!(some.has_others() && !of(&[("pods", 0)], &[]).has_others());
         assert!((some.largest_share() - 0.5).abs() < 1e-9);
         assert_eq!(of(&[("vcore", 1)], &[("vcore", 0)]).share("vcore"), None);
+    }
+
+    #[test]
+    fn gpus_come_first_and_what_is_unused_is_left_out() {
+        let used = &[("nvidia.com/gpu", 0), ("ephemeral-storage", 5), ("licences", 0)];
+        let most = &[("nvidia.com/gpu", 8), ("hugepages-2Mi", 4), ("nvidia.com/mig-1g.5gb", 7)];
+        let node = of(used, most);
+        assert_eq!(node.others(), ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "ephemeral-storage"]);
+        assert!(!of(&[("licences", 0)], &[("licences", 2)]).has_others());
+        let amounts = [("a", 1), ("gpu", 2), ("memory", 0), ("vcore", 4_000)];
+        let amounts = amounts.map(|(name, value)| (name.to_owned(), si::Quantity { value }));
+        let pending = si::Resource { resources: amounts.into() };
+        assert_eq!(all(Some(&pending)), "cores=4,memory=0B,gpu=2,a=1");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The connection of a command to the admin and metrics services of a running scheduler.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,6 +28,13 @@ const MESSAGE_BYTES: usize = 256 << 20;
 /// Advice when no answer came.
 const TLS_HINT: &str = "if the scheduler speaks TLS, give --ca, and only then; if it asks for client \
                         certificates, give --cert and --key";
+
+/// Advice when something answered that may be no scheduler.
+const ADDRESS_HINT: &str = "say where the gRPC port of the scheduler is with --grpc HOST:PORT or \
+                            MONOCEROS_GRPC";
+
+/// The end of the message about an answer that is neither HTTP/2 nor a part of TLS.
+const NO_FRAME: &str = "frame with invalid size";
 
 /// Default address of a scheduler.
 const DEFAULT_GRPC: &str = "127.0.0.1:50051";
@@ -134,19 +142,37 @@ pub(super) fn run<T>(
 }
 
 fn refusal(args: &ConnectArgs, status: &Status) -> anyhow::Error {
+    // Only a status that was made on this side has a source.
+    if let Some(error) = status.source() {
+        let (address, said_by) = args.address();
+        let cause = last_cause(error);
+        let hint = no_answer_hint(args.ca.is_some(), &cause);
+        return anyhow::anyhow!(
+            "{address} ({said_by}) does not answer as a scheduler does: {cause}\n{hint}"
+        );
+    }
     let reason = status.metadata().get(crate::grpc::REASON_TRAILER);
     let reason = reason.and_then(|reason| reason.to_str().ok());
     let reason = reason.map_or_else(|| format!("{:?}", status.code()), str::to_owned);
-    let text = format!("{} [{}]", clean(status.message()), clean(&reason));
-    // Only a status that was made on this side has a source.
-    match std::error::Error::source(status) {
-        Some(error) => {
-            let (address, said_by) = args.address();
-            anyhow::anyhow!(
-                "{address} ({said_by}) does not answer as a scheduler does: {text}: {error}\n{TLS_HINT}"
-            )
-        }
-        None => anyhow::anyhow!(text),
+    anyhow::anyhow!("{} [{}]", clean(status.message()), clean(&reason))
+}
+
+/// Returns the last message of a chain of causes: those before it say that something failed in
+/// transport.
+fn last_cause(error: &(dyn Error + 'static)) -> String {
+    let last = std::iter::successors(Some(error), |error| error.source()).last();
+    clean(&last.unwrap_or(error).to_string()).into_owned()
+}
+
+/// Returns what to do about an answer that is not one of a scheduler. Without TLS on this side, a
+/// port that speaks TLS closes the connection, and another one answers in its own protocol.
+fn no_answer_hint(has_tls: bool, cause: &str) -> String {
+    if has_tls {
+        TLS_HINT.to_owned()
+    } else if cause.contains(NO_FRAME) {
+        ADDRESS_HINT.to_owned()
+    } else {
+        format!("{ADDRESS_HINT}; if it speaks TLS there, give --ca")
     }
 }
 
@@ -190,13 +216,11 @@ fn unreachable(address: &str, said_by: &str, error: &anyhow::Error) -> anyhow::E
         Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
             anyhow::anyhow!("cannot connect to {address} ({said_by}): {error:#}\n{TLS_HINT}")
         }
-        _ => anyhow::anyhow!("cannot connect to {address} ({said_by}): {}", root_cause(error)),
+        _ => anyhow::anyhow!(
+            "cannot connect to {address} ({said_by}): {}\n{ADDRESS_HINT}",
+            clean(&error.root_cause().to_string())
+        ),
     }
-}
-
-/// Returns the last message of a chain of causes: those before it say that a connection failed.
-fn root_cause(error: &anyhow::Error) -> String {
-    clean(&error.root_cause().to_string()).into_owned()
 }
 
 /// Returns the endpoint of `address`, which `said_by` set.
@@ -242,4 +266,33 @@ fn bearer(path: &Path) -> anyhow::Result<AsciiMetadataValue> {
         .with_context(|| format!("`{}` is not a token", path.display()))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_another_protocol_has_no_advice_about_tls() {
+        let other = no_answer_hint(false, "connection error detected: frame with invalid size");
+        assert_eq!(other, ADDRESS_HINT);
+        let closed = no_answer_hint(false, "connection reset by peer");
+        assert!(closed.starts_with(ADDRESS_HINT) && closed.ends_with("give --ca"), "{closed}");
+        assert_eq!(no_answer_hint(true, "connection reset by peer"), TLS_HINT);
+    }
+
+    #[test]
+    fn the_last_cause_of_a_failed_call_is_shown() {
+        let inner = io::Error::other("the last");
+        let outer = io::Error::other(anyhow::Error::new(inner).context("the first"));
+        assert_eq!(last_cause(&outer), "the last");
+    }
+
+    #[test]
+    fn an_unknown_host_has_advice() {
+        let error = anyhow::Error::new(io::Error::other("no such host")).context("transport");
+        let text = unreachable("nohost:1", "--grpc", &error).to_string();
+        assert!(text.starts_with("cannot connect to nohost:1 (--grpc): no such host\n"), "{text}");
+        assert!(text.ends_with(ADDRESS_HINT), "{text}");
+    }
 }

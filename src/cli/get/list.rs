@@ -6,6 +6,7 @@
 //!   disappears.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,7 +43,7 @@ impl Columns {
         Self {
             wide: matches!(form, Form::Wide),
             others: items.iter().any(Item::has_others),
-            why: items.iter().any(|item| item.why().is_some()),
+            why: T::HAS_WHY && items.iter().any(|item| item.why().is_some()),
         }
     }
 }
@@ -69,12 +70,22 @@ pub(super) trait Item: Sized {
     fn titles(columns: Columns) -> Vec<&'static str>;
     fn cells(&self, columns: Columns) -> Vec<String>;
     fn document(&self) -> anyhow::Result<Value>;
+    /// Reads what costs too much for entries that are not shown. Most kinds have nothing of that.
+    fn complete(
+        _: &mut Cluster,
+        _: &GetArgs,
+        _: &mut [Self],
+    ) -> impl Future<Output = anyhow::Result<()>> {
+        ready(Ok(()))
+    }
     /// Title of the first column.
     const TITLE: &'static str;
     /// Whether there is a column for the state.
     const HAS_STATE: bool = true;
     /// Whether there is a column for the age.
     const HAS_AGE: bool;
+    /// Whether entries may have a reason why they wait.
+    const HAS_WHY: bool = false;
     /// All states of the kind. Empty if the scheduler filters by state.
     const STATES: &'static [&'static str];
 }
@@ -89,6 +100,7 @@ pub(super) async fn run<T: Item>(
     let mut items = chosen(read(cluster, args).await?, args);
     let n_missing = say_missing(&items, args)?;
     args.pick.arrange(&mut items)?;
+    T::complete(cluster, args, &mut items).await?;
     if items.is_empty() && n_missing == 0 && !args.watch {
         writeln!(io::stderr(), "no {} found", args.kind.plural())?;
     }

@@ -20,6 +20,12 @@ const AMOUNTS: [(&str, &str); 3] =
 /// The first queue of a user or group, whose amounts are in the columns.
 const FIRST_QUEUE: &str = ".queues[0]";
 
+/// Fields of documents with amounts by resource type. The first orders entries.
+const AMOUNTS_BY_TYPE: [&str; 4] = ["allocated", "capacity", "max", "pending"];
+
+/// The column with the reason for which an entry waits.
+const WHY: &str = "WHY";
+
 /// Flags that select and order the entries of a list.
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct PickArgs {
@@ -34,8 +40,9 @@ pub(in crate::cli) struct PickArgs {
         allow_hyphen_values = true
     )]
     pub(super) selector: Selector,
-    /// Order by a column, such as `memory`, or by a path into the documents, such as `.rackName`;
-    /// with a minus before it, the largest first
+    /// Order by a column, such as `memory`, by what is allocated of a resource type, such as
+    /// `nvidia.com/gpu`, or by a path into the documents, such as `.rackName`; with a minus before
+    /// it, the largest first
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true, conflicts_with = "watch")]
     pub(super) sort_by: Option<SortBy>,
     /// How many to show: the first, of decisions and events the last
@@ -83,6 +90,19 @@ impl PickArgs {
         }
         Ok(())
     }
+
+    /// Whether the entries that are shown may be others than the first that are read.
+    pub(super) fn changes_order(&self) -> bool {
+        self.sort_by.is_some() || !self.selector.is_empty()
+    }
+
+    /// Whether the reasons for which entries wait may order them. A path may lead there.
+    pub(super) fn may_order_by_why(&self) -> bool {
+        self.sort_by.as_ref().is_some_and(|by| match &by.key {
+            Key::Column(name) => name.eq_ignore_ascii_case(WHY),
+            Key::Path(_) => true,
+        })
+    }
 }
 
 /// The value by which an entry is ordered. Numbers come before texts.
@@ -109,7 +129,7 @@ type Ranking<'b, T> = Box<dyn Fn(&T) -> anyhow::Result<Option<Rank>> + 'b>;
 impl SortBy {
     /// Sorts the entries. Entries without a value come last, and equal ones keep their order.
     fn sort<T: Item>(&self, items: &mut Vec<T>) -> anyhow::Result<()> {
-        let rank = self.ranking::<T>()?;
+        let rank = self.ranking(items)?;
         let mut ranked = Vec::with_capacity(items.len());
         for item in items.drain(..) {
             ranked.push((rank(&item)?, item));
@@ -125,15 +145,24 @@ impl SortBy {
         Ok(())
     }
 
-    /// Returns the function that reads the value of an entry. Fails if there is no such column.
-    fn ranking<T: Item>(&self) -> anyhow::Result<Ranking<'_, T>> {
+    /// Returns the function that reads the value of an entry. Fails if there is no such column and
+    /// no such resource type.
+    fn ranking<T: Item>(&self, items: &[T]) -> anyhow::Result<Ranking<'_, T>> {
         let name = match &self.key {
             Key::Path(path) => return Ok(Box::new(|item| Ok(at(path, &item.document()?)))),
             Key::Column(name) => name,
         };
-        let columns = Columns { wide: true, others: true, why: true };
+        let columns = Columns { wide: true, others: true, why: T::HAS_WHY };
         let titles = titles::<T>(columns);
         let Some(column) = titles.iter().position(|title| title.eq_ignore_ascii_case(name)) else {
+            if is_type(name, items)? {
+                let [allocated, ..] = AMOUNTS_BY_TYPE;
+                // A missing amount is zero.
+                return Ok(Box::new(move |item| {
+                    let found = amount(&item.document()?, allocated, name);
+                    Ok(Some(Rank::Number(found.unwrap_or(0.0))))
+                }));
+            }
             let known = match closest(name, titles.iter().copied()) {
                 Some(close) => format!("; did you mean `{close}`?"),
                 None => format!(": {}; a path begins with a dot", titles.join(", ")),
@@ -154,12 +183,32 @@ impl SortBy {
         }
         match titles[column] {
             "AGE" => Ok(Box::new(|item| Ok(item.since_ns().map(|it| Rank::Number(-(it as f64)))))),
-            "WHY" => Ok(Box::new(|item| Ok(of_cell(item.why().unwrap_or_default())))),
+            WHY => Ok(Box::new(|item| Ok(of_cell(item.why().unwrap_or_default())))),
             _ => Ok(Box::new(move |item| {
                 Ok(lasting(item, columns).get(column).and_then(|cell| of_cell(cell)))
             })),
         }
     }
+}
+
+/// Whether this names a resource type: one that an entry has, or a name that no column has.
+fn is_type<T: Item>(name: &str, items: &[T]) -> anyhow::Result<bool> {
+    if name.contains('/') {
+        return Ok(true);
+    }
+    for item in items {
+        let document = item.document()?;
+        if AMOUNTS_BY_TYPE.iter().any(|field| amount(&document, field, name).is_some()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the amount of a resource type in a field of an entry, or of its first queue.
+fn amount(document: &Value, field: &str, name: &str) -> Option<f64> {
+    let places = [Some(document), document.pointer("/queues/0")];
+    places.into_iter().flatten().find_map(|place| place.get(field)?.get(name)?.as_f64())
 }
 
 /// Returns the first value at the path.
@@ -239,11 +288,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_allocated_of_a_type_orders() {
+        let node = |id: &str, gpus: Option<i64>| {
+            let of = |value| ("nvidia.com/gpu".to_owned(), si::Quantity { value });
+            let amount = |value| Some(si::Resource { resources: [of(value)].into() });
+            v1::NodeState {
+                allocated: gpus.and_then(amount),
+                capacity: amount(8),
+                ..node(id, "", 0, 0)
+            }
+        };
+        let sorted = |by: &str| {
+            let mut nodes = vec![node("n1", None), node("n2", Some(4)), node("n3", Some(1))];
+            let pick = PickArgs { sort_by: Some(by.parse().unwrap()), ..PickArgs::default() };
+            pick.arrange(&mut nodes).unwrap();
+            nodes.into_iter().map(|it| it.node_id).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(sorted("nvidia.com/gpu"), "n1 n3 n2");
+        assert_eq!(sorted("-nvidia.com/gpu"), "n2 n3 n1");
+        assert_eq!(sorted("-example.com/fpga"), "n1 n2 n3");
+    }
+
+    #[test]
     fn an_unknown_column_is_refused_with_the_known_ones() {
         let error = sorted("memmory", None).unwrap_err();
         assert_eq!(error, "--sort-by: `memmory` is no column; did you mean `MEMORY`?");
         let error = sorted("gpu", None).unwrap_err();
         assert!(error.starts_with("--sort-by: `gpu` is no column: NODE, STATE,"), "{error}");
+        assert!(error.ends_with("HOST, RACK; a path begins with a dot"), "{error}");
+        assert!(sorted("why", None).unwrap_err().contains("`why` is no column"));
         assert!(sorted(".a[", None).unwrap_err().contains("`[` is not closed"));
     }
 }
