@@ -11,8 +11,6 @@ import { all } from "../views/tree";
 const REST = 150;
 /** Most results of one kind. */
 const MOST = 6;
-/** Most rows of a list that are compared by the page. */
-const MOST_READ = 1000;
 
 interface Found {
   kind: string;
@@ -33,7 +31,8 @@ async function find(text: string, signal: AbortSignal): Promise<Found[]> {
       rows.map((row): Found => ({ kind: state === "active" ? "application" : `${state} application`, name: row.applicationID, note: row.queueName, href: toApplication(row.applicationID) })),
     );
   const part = text.toLowerCase();
-  const has = (name: string | undefined) => name?.toLowerCase().includes(part) ?? false;
+  // The service compares the names, since there may be more than a page reads.
+  const named = { limit: MOST, search: text };
   const tree = read<Queue>(`${of}/queues`, signal).then(({ data }) => all(data), () => []);
   const number = /^#?(\d+)$/.exec(text)?.[1];
   const parts: Promise<Found[]>[] = [
@@ -41,15 +40,15 @@ async function find(text: string, signal: AbortSignal): Promise<Found[]> {
     list<Decision>(path(`${of}/decisions`, { key: text, limit: 1 })).then((rows) =>
       rows.map((row) => ({ kind: row.pod ? "pod" : "request", name: row.pod ?? row.allocationKey, note: `of ${row.applicationId}`, href: toApplication(row.applicationId) })),
     ),
-    tree.then((queues) => queues.filter((one) => has(one.queuename)).map((one) => ({ kind: "queue", name: one.queuename, href: toQueue(one.queuename) }))),
-    list<User>(`${of}/usage/users?limit=${MOST_READ}`).then((rows) =>
-      rows.filter((row) => has(row.userName)).map((row) => ({ kind: "user", name: row.userName, href: to("user", { name: row.userName }) })),
+    tree.then((queues) => queues.filter((one) => one.queuename.toLowerCase().includes(part)).map((one) => ({ kind: "queue", name: one.queuename, href: toQueue(one.queuename) }))),
+    list<User>(path(`${of}/usage/users`, named)).then((rows) =>
+      rows.map((row) => ({ kind: "user", name: row.userName, href: to("user", { name: row.userName }) })),
     ),
-    list<Group>(`${of}/usage/groups?limit=${MOST_READ}`).then((rows) =>
-      rows.filter((row) => has(row.groupName)).map((row) => ({ kind: "group", name: row.groupName, href: to("queues", { search: row.groupName }) })),
+    list<Group>(path(`${of}/usage/groups`, named)).then((rows) =>
+      rows.map((row) => ({ kind: "group", name: row.groupName, href: to("queues", { search: row.groupName }) })),
     ),
-    list<Node>(`${of}/nodes?brief&limit=${MOST_READ}`).then((rows) =>
-      rows.filter((row) => has(row.nodeID) || has(row.hostName)).map((row) => ({ kind: "node", name: row.nodeID, note: row.rackName, href: toNode(row.nodeID) })),
+    list<Node>(path(`${of}/nodes`, { ...named, brief: "1" })).then((rows) =>
+      rows.map((row) => ({ kind: "node", name: row.nodeID, note: row.rackName, href: toNode(row.nodeID) })),
     ),
     applications("ended", { order: "newest" }),
     applications("rejected", { order: "newest" }),
@@ -124,7 +123,7 @@ export function Jump() {
           </li>
         ))}
       </ul>
-      {found?.length === 0 && <p class="none">Nothing has this in its name. A pod is found by its namespace and name: lab/job-0.</p>}
+      {found?.length === 0 && <p class="none">Nothing has this in its name. A pod is found by its namespace and name, lab/job-0, once it was placed; before that, search its application.</p>}
     </dialog>
   );
 }

@@ -3,7 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { type Mine, isMine, mineOf, mineText } from "../format/mine";
 import { path } from "./client";
 import { base } from "./partitions";
-import { usePolled } from "./poll";
+import { type Polled, usePolled } from "./poll";
 import type { Application } from "./types";
 
 const KEY = "mine";
@@ -44,6 +44,14 @@ export function useMyApplications(): Application[] | undefined {
   const of = base.value;
   const read = usePolled<Application[]>(of && isFiltered.value ? path(`${of}/applications/active`, { brief: "1", limit: MOST, ...asked.value }) : null, 3);
   return read.data?.filter((one) => isMine(mine.value, one));
+}
+
+/** Live applications with pending requests that pass the filter, the oldest submission first. */
+export function useWaiting(seconds: number): Polled<Application[]> {
+  const of = base.value;
+  const read = usePolled<Application[]>(of && path(`${of}/applications/active`, { brief: "1", order: "waiting", limit: MOST, ...asked.value }), seconds);
+  const data = read.data?.filter((one) => one.pendingCount && isMine(mine.value, one));
+  return { ...read, data };
 }
 
 /** Nodes with allocations of these applications; `undefined` without a filter. */

@@ -137,6 +137,8 @@ export interface Application {
   pendingCount?: number;
   /** Only in brief rows: the obstacle of the request tried last. */
   waitsFor?: string;
+  /** Only in brief rows: the cause for which the first of its requests waits; missing if it was not tried yet. */
+  cause?: string;
 }
 
 export interface TaskGroup {

@@ -9,7 +9,8 @@ import { type Column, Table, sorted } from "../parts/table";
 import { cutName, cutQueue } from "../format/names";
 import { mostOfName } from "../parts/screen";
 import { millis, span } from "../format/times";
-import { GROUPINGS, type Group, type Grouping, grouped } from "../format/groups";
+import { wordsOf } from "../format/causes";
+import { GROUPINGS, type Group, type Grouping, type Part, causeOf, grouped, summary } from "../format/groups";
 import { isMine } from "../format/mine";
 import { path } from "../rest/client";
 import { mine } from "../rest/mine";
@@ -26,6 +27,7 @@ const STATES = ["new", "accepted", "running", "completing", "failing", "resuming
 
 const LISTS: [string, string][] = [
   ["active", "live"],
+  ["waiting", "live, longest wait first"],
   ["ended", "ended"],
   ["rejected", "rejected"],
 ];
@@ -82,7 +84,7 @@ const live: Column<Application>[] = [
   { id: "allocations", head: "Allocations", number: true, by: (row) => row.allocationCount ?? 0, cell: (row) => <Count of={row.allocationCount} /> },
   { id: "waiting", head: "Pending", number: true, by: (row) => row.pendingCount ?? 0, cell: (row) => <Count of={row.pendingCount} /> },
   { id: "uses", head: "Uses", by: (row) => row.usedResource?.vcore ?? 0, number: true, cell: (row) => <Uses of={row} /> },
-  { id: "why", head: "Waits because", class: "text", by: (row) => row.waitsFor ?? "", cell: (row) => <Because of={row} seconds={10} /> },
+  { id: "why", head: "Waits because", class: "text", by: (row) => wordsOf(causeOf(row)), cell: (row) => <Because of={row} seconds={10} /> },
 ];
 
 const ended: Column<Application>[] = [
@@ -118,21 +120,22 @@ const BY: [string, string][] = [
 
 interface GroupsProps {
   rows: Application[];
+  part: Part | undefined;
   by: Grouping;
   sort: string | undefined;
   change: (changed: Record<string, string | undefined>) => void;
 }
 
 /** Groups of applications; one leads to its applications. */
-function Groups({ rows, by, sort = "-applications", change }: GroupsProps) {
+function Groups({ rows, part, by, sort = "-applications", change }: GroupsProps) {
   const filter = by === "state" ? "status" : by;
   const open = (name: string) => change({ by: undefined, sort: undefined, [filter]: by === "state" ? name.toLowerCase() : name });
   const columns: Column<Group>[] = [
     {
       id: "group",
       head: by === "cause" ? "Waits because" : by[0]?.toUpperCase() + by.slice(1),
-      by: (group) => group.name,
-      cell: ({ name }) => (name ? <button type="button" class="open" title={name} onClick={() => open(name)}>{by === "queue" ? cutQueue(name, mostOfName.value) : by === "cause" ? <Says text={name} /> : cutName(name, mostOfName.value)}</button> : <span class="quiet">no {by}</span>),
+      by: (group) => (by === "cause" ? wordsOf(group.name) : group.name),
+      cell: ({ name }) => (name ? <button type="button" class="open" title={name} onClick={() => open(name)}>{by === "queue" ? cutQueue(name, mostOfName.value) : by === "cause" ? wordsOf(name) : cutName(name, mostOfName.value)}</button> : <span class="quiet">no {by}</span>),
     },
     { id: "applications", head: "Applications", number: true, by: (group) => group.applications, cell: (group) => <Count of={group.applications} /> },
     { id: "allocations", head: "Allocations", number: true, by: (group) => group.allocations, cell: (group) => <Count of={group.allocations} /> },
@@ -143,7 +146,7 @@ function Groups({ rows, by, sort = "-applications", change }: GroupsProps) {
   return (
     <>
       <Table caption={`Applications by ${by}`} columns={columns} rows={groups} keyOf={(group) => group.name} sort={sort} onSort={(sort) => change({ sort })} />
-      <p class="none" role="status" id="count">{groups.length} {groups.length === 1 ? "group" : "groups"} of {rows.length} applications</p>
+      <p class="none" role="status" id="count">{summary(groups, part)}</p>
     </>
   );
 }
@@ -151,17 +154,19 @@ function Groups({ rows, by, sort = "-applications", change }: GroupsProps) {
 export function Applications() {
   const [query, change] = useQuery();
   const list = LISTS.some(([name]) => name === query.list) ? (query.list ?? "active") : "active";
-  const isLive = list === "active";
+  const isWaiting = list === "waiting";
+  const isLive = list === "active" || isWaiting;
   const { search = "", status, queue: below, user: of, cause, after } = query;
   // There may be very many, so the server filters them. Of ended applications the last ones are requested.
-  const asked = isLive ? { brief: "1", status } : { order: "newest" };
-  const address = base.value && path(`${base.value}/applications/${list}`, { ...asked, limit: MOST, after, search, queue: below ?? mine.value.queue, user: of ?? mine.value.user, label: mine.value.label });
+  const asked = isLive ? { brief: "1", status, order: isWaiting ? "waiting" : undefined } : { order: "newest" };
+  const address = base.value && path(`${base.value}/applications/${isWaiting ? "active" : list}`, { ...asked, limit: MOST, after, search, queue: below ?? mine.value.queue, user: of ?? mine.value.user, label: mine.value.label });
   const read = usePolled<Application[]>(address, isLive ? 2 : 5);
   const tree = usePolled<Queue>(base.value && `${base.value}/queues`, 15);
   const columns = isLive ? live : list === "ended" ? ended : rejected;
   const by = isLive ? BY.map(([name]) => name).find((name): name is Grouping => name === query.by && name in GROUPINGS) : undefined;
-  const sort = query.sort ?? (isLive ? "id" : "-finished");
-  const rows = (read.data ?? []).filter((row) => isMine({ group: mine.value.group }, row) && (cause === undefined || row.waitsFor === cause));
+  const sort = query.sort ?? (isWaiting ? "submitted" : isLive ? "id" : "-finished");
+  const rows = (read.data ?? []).filter((row) => isMine({ group: mine.value.group }, row) && (cause === undefined || causeOf(row) === cause));
+  const part = read.data && (read.next !== null || after) ? { read: read.data.length, isFirst: !after } : undefined;
   const { shown, pager } = useRows(sorted(rows, columns, sort, (row) => row.applicationID));
   const narrow = (changed: Record<string, string | undefined>) => change({ page: undefined, after: undefined, ...changed });
   return (
@@ -186,18 +191,19 @@ export function Applications() {
           onChange={(queue) => narrow({ queue })}
         />
         <Field name="user" label="User" value={of} onChange={(user) => narrow({ user })} />
-        {cause !== undefined && <Choice name="cause" label="Waits because" value={cause} of={[["", "anything"], [cause, cause]]} onChange={(cause) => narrow({ cause })} />}
+        {cause !== undefined && <Choice name="cause" label="Waits because" value={cause} of={[["", "anything"], [cause, wordsOf(cause)]]} onChange={(cause) => narrow({ cause })} />}
         {isLive && <Choice name="by" label="Group by" value={by} of={BY} onChange={(by) => narrow({ by, sort: undefined })} />}
       </Filters>
       <Trouble of={read} />
-      {read.data && by && <Groups rows={rows} by={by} sort={query.sort} change={narrow} />}
+      {read.data && by && <Groups rows={rows} part={part} by={by} sort={query.sort} change={narrow} />}
+      {read.data && by && <Further view="applications" next={read.next} count={MOST} />}
       {read.data && !by && (
         <>
           <Table caption={`Applications: ${list}`} columns={columns} rows={shown} keyOf={(row) => `${row.applicationID} ${row.finishedTime ?? ""}`} sort={sort} onSort={(sort) => change({ sort, page: undefined })} />
           <div class="below">
             <p class="none" role="status" id="count">
               {rows.length === 0 ? "None." : `${rows.length} ${rows.length === 1 ? "application" : "applications"}`}
-              {(read.next !== null || after) && ", a part of the list: the order is that of this part. Search, or choose a queue, to see less."}
+              {part && ", a part of the list: the order is that of this part. Search, or choose a queue, to see less."}
             </p>
             {pager}
           </div>

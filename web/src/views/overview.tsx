@@ -9,11 +9,10 @@ import { Section, Tag, Trouble } from "../parts/states";
 import { Table } from "../parts/table";
 import { useTypes } from "../parts/types";
 import { short, title } from "../format/amounts";
-import { isMine } from "../format/mine";
-import { ReadError, connection, path, request, tokenWanted } from "../rest/client";
-import { asked, mine, useMyApplications, useMyNodes } from "../rest/mine";
+import { ReadError, connection, request, tokenWanted } from "../rest/client";
+import { useMyApplications, useMyNodes, useWaiting } from "../rest/mine";
 import { base, partition, partitions } from "../rest/partitions";
-import { useAllPages, usePolled } from "../rest/poll";
+import { type Polled, useAllPages, usePolled } from "../rest/poll";
 import type { Application, Cluster, Health, HealthCheck, Node, Queue } from "../rest/types";
 import { to } from "../routes";
 import { Because } from "./because";
@@ -30,6 +29,7 @@ export function Overview() {
   const nodes = useAllPages<Node>(of && `${of}/nodes?brief&limit=${MOST}`, 2, NODE_PAGES);
   const { names: types, button } = useTypes(queues.data);
   const own = useMyApplications();
+  const waiting = useWaiting(2);
   const ownNodes = useMyNodes();
   const shown = nodes.data?.filter((node) => ownNodes?.has(node.nodeID) ?? true);
   return (
@@ -43,9 +43,9 @@ export function Overview() {
         note="A full bar is all that the queue may use. Choose a queue to see who uses it."
       >
         <Trouble of={queues} />
-        {queues.data && <Tree root={queues.data} types={types} own={own} />}
+        {queues.data && <Tree root={queues.data} types={types} own={own} waiting={waiting} />}
       </Section>
-      <Waiting />
+      <Waiting read={waiting} />
       <Section
         title="Nodes"
         id="nodes"
@@ -179,11 +179,8 @@ function Loads({ types }: { types: string[] }) {
 }
 
 /** The applications that have waited longest, with their obstacle. */
-function Waiting() {
-  const of = base.value;
-  const read = usePolled<Application[]>(of && path(`${of}/applications/active`, { brief: "1", limit: MOST, ...asked.value }), 2);
-  const all = (read.data ?? []).filter((application) => application.pendingCount && isMine(mine.value, application));
-  all.sort((a, b) => (a.submissionTime ?? 0) - (b.submissionTime ?? 0));
+function Waiting({ read }: { read: Polled<Application[]> }) {
+  const all = read.data ?? [];
   // Applications of one user in one queue usually wait for the same reason.
   const oldest = new Map(all.toReversed().map((application) => [`${application.queueName} ${application.user}`, application]));
   const waiting = all.filter((application) => oldest.get(`${application.queueName} ${application.user}`) === application).slice(0, LONGEST);
@@ -194,7 +191,7 @@ function Waiting() {
       id="waiting"
       class="wide"
       note="Applications that ask for more than they have, and what is in the way: of each queue and user the one that came first."
-      side={<a href={to("applications", { sort: "-waiting" })}>All that wait</a>}
+      side={<a href={to("applications", { list: "waiting" })}>All that wait</a>}
     >
       <Trouble of={read} />
       {read.data && !waiting.length && <p class="none">Nobody waits at the moment.</p>}
@@ -213,7 +210,7 @@ function Waiting() {
           ]}
         />
       )}
-      {rest > 0 && <p class="none">and {short(rest)} more{read.next ? `, among the first ${short(MOST)} applications` : ""}</p>}
+      {rest > 0 && <p class="none">and {short(rest)} more{read.next ? `, of the ${short(MOST)} that came first` : ""}</p>}
     </Section>
   );
 }

@@ -8,7 +8,7 @@ import { Section, Tag, Trouble } from "../parts/states";
 import { type Column, Table } from "../parts/table";
 import { useTypes } from "../parts/types";
 import { isOwner, isWithin } from "../format/mine";
-import { mine, useMyApplications } from "../rest/mine";
+import { mine, useMyApplications, useWaiting } from "../rest/mine";
 import { base, partition } from "../rest/partitions";
 import { usePolled } from "../rest/poll";
 import type { Application, Group, Queue, Resources, Usage, User } from "../rest/types";
@@ -23,6 +23,7 @@ export function Queues() {
   const search = query.search ?? "";
   const { names: types, button } = useTypes(queues.data);
   const own = useMyApplications();
+  const waiting = useWaiting(3);
   return (
     <>
       <Section label="Queues" class="wide">
@@ -31,7 +32,7 @@ export function Queues() {
           {button}
         </Filters>
         <Trouble of={queues} />
-        {queues.data && <Tree root={queues.data} types={types} own={own} search={search} />}
+        {queues.data && <Tree root={queues.data} types={types} own={own} waiting={waiting} search={search} />}
       </Section>
       <UsersAndGroups search={search} types={types} root={queues.data} own={own ?? []} />
     </>

@@ -4,11 +4,13 @@ import { narrowed, title } from "../format/amounts";
 import { Count, Level } from "../parts/amount";
 import { QueueLink, Short } from "../parts/name";
 import { Tag } from "../parts/states";
-import { type Column, Table } from "../parts/table";
+import { type Column, Table, sorted } from "../parts/table";
+import { countsBelow } from "../format/groups";
 import { isQueueShown } from "../format/mine";
 import { mine } from "../rest/mine";
+import type { Polled } from "../rest/poll";
 import type { Application, Queue, Resources } from "../rest/types";
-import { toQueue } from "../routes";
+import { toQueue, useQuery } from "../routes";
 
 /** Number of queues from which those below the first level are folded. */
 const FOLDED_FROM = 60;
@@ -25,34 +27,60 @@ interface Row {
 /** Number of queues in a subtree, the top included. */
 export const all = (queue: Queue): Queue[] => [queue, ...(queue.children ?? []).flatMap(all)];
 
+/** Order of the queues below one queue. */
+type Order = (rows: Row[]) => Row[];
+
 /** The unfolded rows, each with its effective maximum. */
-export function openRows(queue: Queue, isFolded: (queue: Queue, depth: number) => boolean, depth = 0, above: Resources = {}): Row[] {
-  const limits = narrowed(above, queue.maxResource);
-  const isOpen = !isFolded(queue, depth);
-  const row = { queue, depth, limits, isOpen };
-  const below = isOpen ? (queue.children ?? []).flatMap((child) => openRows(child, isFolded, depth + 1, limits)) : [];
-  return [row, ...below];
+export function openRows(queue: Queue, isFolded: (queue: Queue, depth: number) => boolean, order: Order = (rows) => rows): Row[] {
+  const rowOf = (queue: Queue, depth: number, above: Resources): Row => ({ queue, depth, limits: narrowed(above, queue.maxResource), isOpen: !isFolded(queue, depth) });
+  const open = (row: Row): Row[] => {
+    const below = row.isOpen ? (row.queue.children ?? []).map((child) => rowOf(child, row.depth + 1, row.limits)) : [];
+    return [row, ...order(below).flatMap(open)];
+  };
+  return open(rowOf(queue, 0, {}));
 }
 
-export function Tree({ root, types, own, search = "" }: { root: Queue; types: string[]; own: Application[] | undefined; search?: string }) {
+interface Props {
+  root: Queue;
+  types: string[];
+  own: Application[] | undefined;
+  /** The applications that wait, the oldest first. */
+  waiting: Polled<Application[]>;
+  search?: string;
+}
+
+export function Tree({ root, types, own, waiting, search = "" }: Props) {
+  const [{ sort }, change] = useQuery();
   const [folded, setFolded] = useState<Record<string, boolean>>({});
   const isMany = all(root).length > FOLDED_FROM && !search;
   const wanted = new Set(all(root).filter((queue) => queue.queuename.includes(search.toLowerCase())).map((queue) => queue.queuename));
-  const rows = openRows(root, (queue, depth) => folded[queue.queuename] ?? (isMany && depth > 0));
-  const found = rows.filter(({ queue }) => (!search || wanted.has(queue.queuename)) && isQueueShown(queue.queuename, mine.value, own ?? []));
+  const counts = countsBelow(waiting.data ?? []);
   const fold = ({ queue, isOpen }: Row) => setFolded({ ...folded, [queue.queuename]: isOpen });
   const columns: Column<Row>[] = [
-    { id: "queue", head: "Queue", cell: (row) => <Name row={row} fold={() => fold(row)} whole={search !== ""} /> },
+    { id: "queue", head: "Queue", by: ({ queue }) => queue.queuename, cell: (row) => <Name row={row} fold={() => fold(row)} whole={search !== ""} /> },
     {
       id: "status",
       head: "Status",
       cell: ({ queue }) => <Tag of={queue.isManaged ? queue.status : `${queue.status}, dynamic`} />,
     },
-    { id: "running", head: "Running", number: true, cell: ({ queue }) => <Running queue={queue} /> },
+    { id: "running", head: "Running", number: true, by: ({ queue }) => queue.runningApps ?? 0, cell: ({ queue }) => <Running queue={queue} /> },
+    {
+      id: "waiting",
+      head: "Waiting",
+      number: true,
+      by: ({ queue }) => counts.get(queue.queuename) ?? 0,
+      cell: ({ queue }) => (
+        <>
+          <Count of={counts.get(queue.queuename)} />
+          {waiting.next !== null && <span class="quiet" title="There are more: only the applications that came first are counted.">+</span>}
+        </>
+      ),
+    },
     ...types.map((name): Column<Row> => ({
       id: name,
       head: title(name),
       class: "bars",
+      by: ({ queue }) => queue.allocatedResource?.[name] ?? 0,
       cell: ({ queue, limits }) => (
         <Level
           who={queue.queuename}
@@ -65,9 +93,21 @@ export function Tree({ root, types, own, search = "" }: { root: Queue; types: st
       ),
     })),
   ];
+  // Queues are sorted below the one that they are in; those that are found by a search, all together.
+  const order = (rows: Row[]) => sorted(rows, columns, sort, ({ queue }) => queue.queuename);
+  const rows = openRows(root, (queue, depth) => folded[queue.queuename] ?? (isMany && depth > 0), order);
+  const isShown = ({ queue }: Row) => (!search || wanted.has(queue.queuename)) && isQueueShown(queue.queuename, mine.value, own ?? []);
+  const found = search ? order(rows.filter(isShown)) : rows.filter(isShown);
   return (
     <>
-      <Table caption="Queues with what they use and wait for" columns={columns} rows={found.slice(0, MOST_ROWS)} keyOf={({ queue }) => queue.queuename} />
+      <Table
+        caption="Queues with what they use and wait for"
+        columns={columns}
+        rows={found.slice(0, MOST_ROWS)}
+        keyOf={({ queue }) => queue.queuename}
+        sort={sort}
+        onSort={(sort) => change({ sort })}
+      />
       {found.length > MOST_ROWS && <p class="none">and {found.length - MOST_ROWS} more: fold some, or search</p>}
       {!found.length && <p class="none">{search ? "No queue has this in its name." : "None."}</p>}
     </>
