@@ -80,6 +80,10 @@ test("events of one application and moment are together", () => {
   const { application, said, references, amounts: summed } = saidTogether(records);
   expect([application, said]).toEqual(["etl", [{ what: "allocation added", count: 2 }, { what: "running", count: 1 }]]);
   expect([references.map((one) => one.referenceID), summed.length]).toEqual([["k2", "k1"], 2]);
+  // Usage, in amounts times seconds, is no amount of the moment.
+  const usage = { type: 2, objectID: "etl", referenceID: "UNKNOWN", message: "2 resource-seconds", timestampNano: 9, resource: of(900) };
+  expect(saidTogether([usage, running.record])).toEqual({ application: "etl", said: [{ what: "running", count: 1 }], references: [], amounts: [] });
+  expect(saidTogether([usage, usage])).toEqual({ application: "etl", said: [{ what: "reported", count: 2 }], references: [], amounts: [] });
   // An allocation that ends is named once, with its amount.
   const end = (detail: number) => ({ type: 2, eventChangeType: 3, eventChangeDetail: detail, objectID: "etl", referenceID: "k1", timestampNano: 9, resource: of(1) });
   const ended = saidTogether([end(100), end(500)]);

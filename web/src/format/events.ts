@@ -128,21 +128,23 @@ const isOfAllocation = (detail: number) => detail === 200 || (detail >= 500 && d
 
 /** What some events of one application and moment say together: those of the application itself, or else of its requests. */
 export function saidTogether(records: EventRecord[]): { application: string; said: { what: string; count: number }[]; references: EventRecord[]; amounts: EventRecord[] } {
+  // Reports of usage have amounts times seconds, and no change.
   const own = records.filter((one) => one.type === 2);
-  const lead = own.length ? own : records.filter((one) => one.type === 1);
+  const changes = own.filter((one) => one.eventChangeType || one.eventChangeDetail);
+  const lead = [changes, own, records.filter((one) => one.type === 1)].find((some) => some.length) ?? [];
   const kinds = new Map<string, EventRecord[]>();
   for (const one of lead) {
     const what = whatHappened(one.eventChangeType, one.eventChangeDetail);
     kinds.set(what, [...(kinds.get(what) ?? []), one]);
   }
   // Amounts of different kinds have no sum; those of allocations go before those of requests.
-  const withAmounts = [...kinds.values()].filter((of) => of.some((one) => Object.keys(one.resource?.resources ?? {}).length));
+  const withAmounts = [...kinds.values()].filter((of) => of.some((one) => one.eventChangeDetail && Object.keys(one.resource?.resources ?? {}).length));
   const ofAllocations = withAmounts.filter(([one]) => isOfAllocation(one?.eventChangeDetail ?? 0));
   const summed = [withAmounts, ofAllocations].find((some) => some.length === 1) ?? [];
   return {
     application: (own.length ? lead[0]?.objectID : lead[0]?.referenceID) ?? "",
     said: [...kinds].map(([what, of]) => ({ what, count: of.length })),
-    references: [...new Map(own.filter((one) => one.referenceID).map((one) => [one.referenceID, one])).values()],
+    references: [...new Map(changes.filter((one) => one.referenceID).map((one) => [one.referenceID, one])).values()],
     amounts: summed.flat(),
   };
 }
