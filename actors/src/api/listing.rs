@@ -89,7 +89,7 @@ pub struct ApplicationFilter {
     pub queue: Option<String>,
     /// Includes the queues below it.
     pub below: bool,
-    /// Only those with pending asks.
+    /// Of live applications, only those with pending asks.
     pub pending: bool,
     /// Their states; empty: any.
     pub states: Vec<ApplicationState>,
