@@ -206,6 +206,15 @@ impl Failure {
         Self::no_answer(endpoint, format!("no answer within {} ms", waited.as_millis()))
     }
 
+    /// The failure of a read after a write that the server has answered: a refusal of the read does
+    /// not mean that nothing was written.
+    pub(crate) fn of_a_write(self) -> Self {
+        match self {
+            Self::Refused(reason) => Self::NoAnswer(reason),
+            other => other,
+        }
+    }
+
     pub(crate) fn unreadable(key: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self::Unreadable { key: one_line(key), reason: one_line(reason) }
     }

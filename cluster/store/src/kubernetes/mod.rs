@@ -228,7 +228,8 @@ impl Kubernetes {
                     return Ok(Written::Won(version, Revision(version.0)));
                 }
                 // The contents were the same, so the version is old and below the store's revision.
-                let Reading { record, revision } = self.read_key(key).await?;
+                let reading = self.read_key(key).await;
+                let Reading { record, revision } = reading.map_err(Failure::of_a_write)?;
                 match record {
                     Some(found) if found.version == version => Ok(Written::Won(version, revision)),
                     record => Ok(Written::Lost(record, revision)),
@@ -365,6 +366,9 @@ fn number(of: &str, text: &str) -> Result<u64, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
+
     use super::*;
 
     fn map(fields: &[(&str, &str)], version: &str) -> ConfigMap {
@@ -400,6 +404,59 @@ mod tests {
         assert_eq!(found(&store.name(&key)).as_ref(), Ok(&key));
         let expected = "record `copy` cannot be read: it is not the name of record `rms/rm`";
         assert_eq!(found("copy").unwrap_err().to_string(), expected);
+    }
+
+    /// Replies to requests in turn, each on a connection of its own.
+    fn serve(listener: TcpListener, replies: Vec<(u16, String)>) {
+        std::thread::spawn(move || {
+            for (code, body) in replies {
+                let (stream, _) = listener.accept().unwrap();
+                let mut stream = BufReader::new(stream);
+                let (mut line, mut length) = (String::new(), 0);
+                while stream.read_line(&mut line).unwrap() > 2 {
+                    if let Some(bytes) = line.to_lowercase().strip_prefix("content-length:") {
+                        length = bytes.trim().parse().unwrap();
+                    }
+                    line.clear();
+                }
+                stream.read_exact(&mut vec![0; length]).unwrap();
+                let head = "content-type: application/json\r\nconnection: close\r\n";
+                let length = body.len();
+                write!(
+                    stream.get_mut(),
+                    "HTTP/1.1 {code} -\r\n{head}content-length: {length}\r\n\r\n{body}"
+                )
+                .unwrap();
+            }
+        });
+    }
+
+    #[tokio::test]
+    async fn a_conflict_about_something_else_is_no_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let config = Config::new(endpoint.parse().unwrap());
+        let cluster = ClusterName::new("c").unwrap();
+        let store = Kubernetes::new(config, &cluster, Duration::from_secs(5)).unwrap();
+        let key = RecordKey::new(Kind::Claims, &"rm".into()).unwrap();
+        let name = store.name(&key);
+        let conflict = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":409,
+            "reason":"Conflict","message":"the quota\nhas changed"}"#;
+        let list = |version: u64| {
+            let item = format!(
+                r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},
+                    "data":{{"id":"rm","record":"{{}}"}}}}"#
+            );
+            let metadata = r#"{"resourceVersion":"9"}"#;
+            (200, format!(r#"{{"metadata":{metadata},"items":[{item}]}}"#))
+        };
+        let conflict = || (409, conflict.to_owned());
+        serve(listener, vec![conflict(), list(7), conflict(), list(8)]);
+        let write = || store.compare_and_set(&key, Some(Version(7)), "new".into());
+        let expected = format!("{endpoint}: the quota has changed");
+        assert_eq!(write().await, Err(Failure::NoAnswer(expected)));
+        let found = Versioned { version: Version(8), value: "{}".into() };
+        assert_eq!(write().await, Ok(Written::Lost(Some(found), Revision(9))));
     }
 
     #[test]
