@@ -8,7 +8,9 @@ use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 
 use crate::harness::transcript::{CLUSTER_QUEUES, Cluster, Folder};
-use crate::harness::{PATIENCE, Seen, Service, application, registration, release, run};
+use crate::harness::{
+    PATIENCE, Rm, Seen, Service, TempFile, application, registration, release, run,
+};
 
 /// Plays the transcript in the file.
 fn check(folder: &Folder, environment: &[(&str, String)], file: &ExpectFile) {
@@ -185,7 +187,7 @@ async fn a_drain_waits_until_nothing_runs_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_manager_is_named_only_if_ambiguous() {
     let cluster = Cluster::start().await;
-    let _other = crate::harness::Rm::register(&cluster.service, "rm-2").await;
+    let _other = Rm::register(&cluster.service, "rm-2").await;
     for command in ["resync", "deregister --yes"] {
         let printed = cluster.run(&format!("monoceros {command}"));
         let text = "2 resource managers are registered: rm-1, rm-2; choose one with --rm";
@@ -195,6 +197,43 @@ async fn the_manager_is_named_only_if_ambiguous() {
     assert_eq!(printed, "0 applications, 0 allocations, 0 nodes forgotten\n");
     let printed = cluster.run("monoceros resync");
     assert_eq!(printed, "3 streams closed\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_reaches_no_cluster_says_what_to_do() {
+    let cluster = Cluster::start().await;
+    let _other = Rm::register(&cluster.service, "rm-2").await;
+    let transcript = expect_file!["transcripts/connections.txt"];
+    check(&Folder::new(), &cluster.environment(), &transcript);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_shown_and_read_again_at_sighup() {
+    let tokens = TempFile::new("cli-tokens", "ops:of-an-operator\n");
+    let settings = format!(
+        "identity.tokens = '{}'\n\
+         [[identity.rules]]\ntoken = 'ops'\nadmin = true\n\
+         [[identity.rules]]\ntoken = 'new'\nread = true\n",
+        tokens.path()
+    );
+    let settings = TempFile::new("cli-tokens.toml", &settings);
+    let service = Service::start_configured(settings.path());
+    let folder = Folder::new();
+    for (name, text) in
+        [("ops.txt", "of-an-operator\n"), ("new.txt", "of-a-newcomer\n"), ("lines.txt", "a\nb\n")]
+    {
+        folder.write(name, text);
+    }
+    let environment = [("MONOCEROS_GRPC", service.grpc.to_string())];
+    let file = expect_file!["transcripts/tokens.txt"];
+    let transcript = file.data();
+    let (before, after) = transcript.split_at(transcript.find("# After SIGHUP").unwrap());
+    let before = folder.play(before, &environment);
+    std::fs::write(tokens.path(), "new:of-a-newcomer\n").unwrap();
+    service.hang_up();
+    service.until_logged("read again, in use from now on", 1).await;
+    let after = folder.play(after, &environment);
+    file.assert_eq(&format!("{before}\n{after}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,6 +353,21 @@ fn shells_complete_and_there_are_manual_pages() {
     assert!(code == Some(1) && stderr.contains("/does/not/exist"), "{stderr}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_is_no_schedulers_is_named_with_what_to_do() {
+    let service = Service::start();
+    let line = format!("monoceros get nodes --grpc {}", service.http);
+    let printed = Folder::new().run(&line, &[]);
+    let head =
+        format!("monoceros: {} (--grpc) does not answer as a scheduler does: ", service.http);
+    assert!(printed.starts_with(&head) && printed.ends_with("? 1\n"), "{printed}");
+    assert!(
+        printed.contains("say where the gRPC port of the scheduler is with --grpc"),
+        "{printed}"
+    );
+    assert!(!printed.contains("--cert"), "{printed}");
+}
+
 #[test]
 fn a_failed_connection_names_address_and_source() {
     let folder = Folder::new();
@@ -330,5 +384,5 @@ fn a_failed_connection_names_address_and_source() {
     let printed = folder.run("monoceros get nodes --grpc garbage", &[]);
     assert_eq!(printed, "monoceros: `garbage` (--grpc) is not HOST:PORT\n? 1\n");
     let printed = folder.run("monoceros get nodes --grpc no-such-host.invalid:1", &[]);
-    assert!(!printed.contains("--ca"), "{printed}");
+    assert!(printed.contains("with --grpc HOST:PORT") && !printed.contains("--ca"), "{printed}");
 }
