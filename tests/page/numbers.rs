@@ -198,12 +198,14 @@ async fn nodes_queues_and_users_match_their_documents() {
         }
         assert_eq!(row["status"]["text"] == "Open", node["schedulable"] == true);
     }
-    tab.open(&format!("{address}/ui/node?id=n1")).await;
+    tab.open(&format!("{address}/ui/node?id=n1&sort=application")).await;
     tab.until("document.querySelectorAll('#foreign tbody tr').length === 2").await;
     let node = &nodes[0];
     let shown = tab.rows("#allocations table").await;
-    assert_eq!(shown.len(), node["allocations"].as_array().unwrap().len());
-    for (row, allocation) in shown.iter().zip(node["allocations"].as_array().unwrap()) {
+    let mut known: Vec<_> = node["allocations"].as_array().unwrap().iter().collect();
+    known.sort_by_key(|it| format!("{} {}", it["applicationId"], it["allocationKey"]));
+    assert_eq!(shown.len(), known.len());
+    for (row, allocation) in shown.iter().zip(known) {
         assert_eq!(row["application"]["text"], allocation["applicationId"]);
         assert_eq!(values(&row["resource"]), amounts(&allocation["resource"]));
     }
