@@ -11,10 +11,10 @@
 //!
 //! # Promises
 //! * A member decides only by a compare-and-set that it won.
-//! * At most one member decides for an RM and is listened to by it. The exceptions are two processes
-//!   of one RM of which one stays with an owner that stood still between its look at the clock and
-//!   its write, whose answers were still under way, or whose clock stood still; and an RM that gives
-//!   its proof to another process.
+//! * At most one member decides for an RM and is listened to by it. The exceptions are two
+//!   processes of one RM of which one stays with an owner that stood still between its look at the
+//!   clock and its write, whose answers were still under way, or whose clock stood still; and an RM
+//!   that gives its proof to another process.
 //! * The epoch of an RM never goes back. After a restored backup that holds from one lease
 //!   after its acceptance on.
 //! * Once faults have ended, an RM that registers is served.

@@ -227,8 +227,8 @@ impl Member {
             || (self.counts_from.is_some() && !self.rules.keep(Rule::DecidesWithinLease))
     }
 
-    /// Time from which nothing may be decided any more unless another renewal counts. `None`: nothing
-    /// may be decided now.
+    /// Time from which nothing may be decided any more unless another renewal counts. `None`:
+    /// nothing may be decided now.
     pub fn decides_until(&self) -> Option<Nanos> {
         let may_decide = matches!(self.status, Status::Serving | Status::Leaving);
         let from = self.counts_from.filter(|_| may_decide)?;
@@ -378,7 +378,8 @@ fn refusal_of(event: Event) -> Option<Effect> {
     }
 }
 
-/// Records of members from before a claim was read, for the test that leaves out reading them again.
+/// Records of members from before a claim was read, for the test that leaves out reading them
+/// again.
 impl Member {
     #[cfg(test)]
     pub(crate) fn keep_records(&mut self, snapshot: &Snapshot) {

@@ -45,8 +45,8 @@ impl Observed {
         }
     }
 
-    /// Time since the record was first seen with this version, in nanoseconds. `None` if the version
-    /// seen last is another one.
+    /// Time since the record was first seen with this version, in nanoseconds. `None` if the
+    /// version seen last is another one.
     pub(crate) fn silence(
         &self,
         member: &MemberId,

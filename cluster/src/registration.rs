@@ -1,8 +1,8 @@
 //! A registration, from its arrival to its answer.
 //!
 //! # Steps
-//! 1. Read the claim, and judge it (`verdict`). A free claim, one of this member, or one whose proof
-//!    was shown is claimed at once.
+//! 1. Read the claim, and judge it (`verdict`). A free claim, one of this member, or one whose
+//!    proof was shown is claimed at once.
 //! 2. Else read the owner's record, *after* the claim: a claim of an incarnation that its record no
 //!    longer names, or names as left or deposed, is free. A record that was read before the claim
 //!    could be older than the owner's incarnation.

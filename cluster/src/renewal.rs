@@ -268,7 +268,8 @@ impl Member {
     }
 
     /// Whether the claim of a session is older than the session, though the read was sent after the
-    /// session was opened. A claim of the same epoch with another owner is from another history, too.
+    /// session was opened. A claim of the same epoch with another owner is from another history,
+    /// too.
     fn has_lost_a_claim(&self, begun: Nanos, snapshot: &Snapshot) -> bool {
         let mut settled = self.sessions.iter().filter(|(_, session)| session.opened_at < begun);
         settled.any(|(rm, session)| {

@@ -1,10 +1,11 @@
-//! Times of a lease: how long others wait for a silent member, and how much earlier it stops itself.
+//! Times of a lease: how long others wait for a silent member, and how much earlier it stops
+//! itself.
 
 use crate::names::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
-/// Part of the lease that a member keeps back besides a tenth: for reading the clock, and for writes
-/// that are under way to a stream.
+/// Part of the lease that a member keeps back besides a tenth: for reading the clock, and for
+/// writes that are under way to a stream.
 const MARGIN: Nanos = SECOND / 5;
 
 /// Times that follow from the length of the lease.
@@ -44,8 +45,9 @@ impl Timing {
         self.lease
     }
 
-    /// Time for which a member may decide after it first sent its last renewal that counts, by its own
-    /// clock. Shorter than the lease by a tenth and 0.2 s, so that two clocks may differ by that.
+    /// Time for which a member may decide after it first sent its last renewal that counts, by its
+    /// own clock. Shorter than the lease by a tenth and 0.2 s, so that two clocks may differ by
+    /// that.
     pub fn decide(self) -> Nanos {
         self.decide
     }

@@ -1,4 +1,4 @@
-//! Single cases with figures, where the search only says that nothing goes wrong.
+//! Single cases with figures. The search shows only that nothing goes wrong.
 
 use super::world::{LEASE, Listens, Process, World, rm};
 use super::{Bounds, Kind};
@@ -99,7 +99,7 @@ fn a_member_that_ends_hands_over_and_leaves() {
     world.settle(true);
     assert_eq!(owner_of_claim(&world), 1);
     assert_eq!(world.processes[0].member.status(), Status::Over);
-    // It begins again at once: its record says that it left.
+    // It begins again at once: its record shows that it left.
     world.restart(0);
     world.tick(None);
     assert_eq!(world.processes[0].member.status(), Status::Serving);

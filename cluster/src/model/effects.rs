@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Life that the store's record says of an incarnation, if it names it.
+    /// Life of an incarnation in the record of its member. `None` if the record names another one.
     fn life_of(&self, owner: &Owner) -> Option<Life> {
         let record = &self.store.all.members.get(&owner.member)?.value;
         (record.owner == *owner).then_some(record.life)
@@ -134,7 +134,7 @@ impl World {
                 self.handle(forwarder, Event::ForwardEnded(call, rm, ended));
                 runs && !is_not_owner
             }
-            // Nobody waits for what a member answers to another one that has given up.
+            // Nobody waits for the answer to a member that has given up.
             _ => !matches!(answer, Err(Refusal::NotOwner(_))),
         }
     }

@@ -12,15 +12,15 @@
 //!
 //! # Properties
 //! In each state: at most one member that an RM listens to decides for it, and no session outlives
-//! its claim by more than a lease (`effects`). With each transition: epochs never go back, a process
-//! that was displaced does not take its session back, no registration is granted after the lease,
-//! and no member gives up without a reason. And from each state, or a sample: once faults have
-//! ended, an RM that registers is served (`recovery`).
+//! its claim by more than a lease (`effects`). With each transition: epochs never go back, a
+//! process that was displaced does not take its session back, no registration is granted after the
+//! lease, and no member gives up without a reason. And from each state, or a sample: once faults
+//! have ended, an RM that registers is served (`recovery`).
 //!
 //! # Bounds
-//! `MONOCEROS_MODEL_STATES` is the number of states at which each search stops, 250,000 if it is not
-//! set; `MONOCEROS_MODEL_FAULTS` and `MONOCEROS_MODEL_TICKS` add faults and time. A search that ended at
-//! its bound says so in its output.
+//! `MONOCEROS_MODEL_STATES` is the number of states at which each search stops, 250,000 if it is
+//! not set; `MONOCEROS_MODEL_FAULTS` and `MONOCEROS_MODEL_TICKS` add faults and time. A search that
+//! ended at its bound says so in its output.
 
 mod actions;
 mod cases;

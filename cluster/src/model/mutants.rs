@@ -1,4 +1,4 @@
-//! Each rule left out once: the search has to find what goes wrong then.
+//! Each rule left out once: the search has to find the fault that follows.
 
 use super::actions::Action;
 use super::search::search;

@@ -1,4 +1,5 @@
-//! Recovery: whether an RM is served again once faults have ended. Tried from a state by going on without any.
+//! Recovery: whether an RM is served again once faults have ended. Tried from a state by going on
+//! without any.
 
 use super::world::{Instance, LEASE, Listens, Running, World, rm};
 use crate::member::{Event, Forwarded, Status};
@@ -98,7 +99,8 @@ impl World {
         }
     }
 
-    /// Carries out what is on its way, and lets time out what is not answered then.
+    /// Carries out all requests and registrations on their way. Forwarded registrations that are not
+    /// answered then time out.
     fn go_on(&mut self, do_members_meet: bool) {
         self.settle(do_members_meet);
         self.end_forwards(do_members_meet);

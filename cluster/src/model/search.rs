@@ -1,7 +1,7 @@
 //! Search that visits every state that can be reached within the bounds, each once.
 //!
 //! Depth first keeps few states in memory; breadth first finds the shortest way to a violation.
-//! States are told apart by a hash of 64 bits: with ten million states two of them are taken for
+//! States are compared by a hash of 64 bits: with ten million states two of them are taken for
 //! one with a chance of three in a million.
 
 use std::collections::{HashSet, VecDeque};

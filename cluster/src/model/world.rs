@@ -1,5 +1,5 @@
 //! State of the model: the arbiter's store, the processes of members, the processes of RMs, and
-//! what is on its way between them.
+//! the messages on their way between them.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::rules::Rule;
 use crate::timing::Timing;
 use crate::verdict::{CallId, Registration};
 
-/// Lease of the model, in ticks. A member decides for one tick less, which is what clocks may
-/// differ by.
+/// Lease of the model, in ticks. A member decides for one tick less, by which clocks may
+/// differ.
 pub(super) const LEASE: u64 = 3;
 
 /// The arbiter: it carries out one request at a time.
@@ -119,7 +119,7 @@ pub(super) enum Listens {
     /// To the answer of this attempt.
     Waiting(u64),
     To(Owner, Epoch),
-    /// It was told that another process came after it, and stops.
+    /// Another process came after it, so it stops.
     Stopped,
 }
 

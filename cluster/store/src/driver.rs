@@ -45,8 +45,8 @@ const WAKES: u32 = 5;
 /// The service around a member.
 pub trait Host: Send {
     /// Carries out an effect, and returns when it is done. Never called with [`Effect::Ask`].
-    /// [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`]. The gate
-    /// opens after [`Effect::Ready`].
+    /// [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`]. The
+    /// gate opens after [`Effect::Ready`].
     fn carry_out(&mut self, effect: Effect);
 
     /// Whether the front answers its watchdog.
@@ -100,14 +100,15 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Passes an event to the member, and waits while the queue is full. `false`: the task has ended.
+    /// Passes an event to the member, and waits while the queue is full. `false`: the task has
+    /// ended.
     pub async fn send(&self, event: Event) -> bool {
         self.events.send(event).await.is_ok()
     }
 
     /// Passes a registration to the member unless the queue is full. A registration that is refused
-    /// here has to be answered by the caller. All other events go by [`Self::send`], since the member
-    /// would wait for them.
+    /// here has to be answered by the caller. All other events go by [`Self::send`], since the
+    /// member would wait for them.
     pub fn register(&self, registration: Registration) -> Result<(), Refusal> {
         self.events.try_send(Event::Register(registration)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refusal::Busy,
@@ -130,8 +131,8 @@ impl Handle {
 type Asked = FuturesUnordered<BoxFuture<'static, (Operation, Result<Reply, Failure>)>>;
 
 impl<H: Host> Driver<H> {
-    /// A member `me` that joins once [`Self::run`] runs. Fails if requests of the arbiter may take as
-    /// long as the lease.
+    /// A member `me` that joins once [`Self::run`] runs. Fails if requests of the arbiter may take
+    /// as long as the lease.
     pub fn new(
         me: Owner,
         timing: Timing,

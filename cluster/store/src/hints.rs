@@ -36,8 +36,8 @@ impl Drop for Hints {
     }
 }
 
-/// Pause before a watch that has ended begins again: 50 ms, doubled up to 2 s with each end until an
-/// event arrives.
+/// Pause before a watch that has ended begins again: 50 ms, doubled up to 2 s with each end until
+/// an event arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Pause(u32);
 

@@ -18,7 +18,8 @@ use crate::hints::Hints;
 pub const MAX_ID: usize = 256;
 /// Most records of one kind. A read of more fails.
 pub const MAX_RECORDS: usize = 20_000;
-/// Times that a kind is listed if the server forgets the revision of a listing before its last page.
+/// Times that a kind is listed if the server forgets the revision of a listing before its last
+/// page.
 const LISTINGS: usize = 3;
 
 /// Kinds of records. Each is read and watched as a whole.

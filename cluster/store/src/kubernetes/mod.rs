@@ -8,8 +8,8 @@
 //! # Versions and revisions
 //! The version is the config map's `resourceVersion`, and the revision of the store that of a list.
 //! A single record is read by a list, too: the revision of the store is in the reply to a list, and
-//! not in that to a read by name. Both are numbers of one sequence, since all config maps are in one
-//! store. Lists without a `resourceVersion` are linearizable.
+//! not in that to a read by name. Both are numbers of one sequence, since all config maps are in
+//! one store. Lists without a `resourceVersion` are linearizable.
 
 mod watch;
 
@@ -118,8 +118,8 @@ impl Kubernetes {
         format!("monoceros-{kind}-{}", &hex_of(&Sha256::digest(text))[..32])
     }
 
-    /// Place of a record that was listed with this name. Fails if it should have another name: a copy
-    /// would hide the record.
+    /// Place of a record that was listed with this name. Fails if it should have another name: a
+    /// copy would hide the record.
     fn record_key(&self, kind: Kind, name: &str, id: &Arc<str>) -> Result<RecordKey, Failure> {
         let key = RecordKey::new(kind, id).map_err(|why| Failure::unreadable(name, why))?;
         if self.name(&key) != name {
