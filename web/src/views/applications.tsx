@@ -27,7 +27,7 @@ const STATES = ["new", "accepted", "running", "completing", "failing", "resuming
 
 const LISTS: [string, string][] = [
   ["active", "live"],
-  ["waiting", "live, longest wait first"],
+  ["waiting", "waiting, oldest first"],
   ["ended", "ended"],
   ["rejected", "rejected"],
 ];
@@ -203,7 +203,7 @@ export function Applications() {
           <div class="below">
             <p class="none" role="status" id="count">
               {rows.length === 0 ? "None." : `${rows.length} ${rows.length === 1 ? "application" : "applications"}`}
-              {part && ", a part of the list: the order is that of this part. Search, or choose a queue, to see less."}
+              {part && (isWaiting && !query.sort ? ", a part of the list. Search, or choose a queue, to see less." : ", a part of the list: the order is that of this part. Search, or choose a queue, to see less.")}
             </p>
             {pager}
           </div>
