@@ -149,6 +149,44 @@ async fn only_the_first_page_of_a_list_is_explained() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_applications_that_a_sorted_list_shows_are_explained() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    // By id, the oldest application comes behind the fifty that the first page explains.
+    let rm = rm.with_application("z", "root.b").await;
+    let others: Vec<_> = (0..55).map(|n| format!("a-{n:02}")).collect();
+    let new = others.iter().map(|id| application(id, "root.b")).collect();
+    rm.send_applications(new, vec![]).await;
+    rm.until("all applications", |seen| seen.accepted_applications.len() == 56).await;
+    let huge = |id: &str| si::Allocation {
+        resource_per_alloc: Some(resource(100_000, 1)),
+        ..ask(id, &format!("{id}-big"))
+    };
+    let asks = others.iter().map(String::as_str).chain(["z"]).map(huge).collect();
+    rm.send_allocations(vec![], asks, vec![]).await;
+    let mut admin = crate::admin::admin(&service).await;
+    let all_wait = async {
+        loop {
+            let all = admin.list_applications(v1::ListApplicationsRequest::default()).await;
+            if all.unwrap().into_inner().applications.iter().all(|it| it.requests == 1) {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, all_wait).await.expect("all applications wait");
+    let grpc = service.grpc.to_string();
+    for limit in ["1", "56"] {
+        let get = ["get", "apps", "--grpc", &grpc, "--sort-by", "-age", "-n", limit, "-o", "json"];
+        let (code, stdout, stderr) = run(&get);
+        assert_eq!((code, &*stderr), (Some(0), ""));
+        let shown: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(shown[0]["applicationId"], "z");
+        assert!(text(&shown[0]["cure"]).starts_with("add a node"), "{}", shown[0]);
+    }
+}
+
 #[tokio::test]
 async fn an_ended_application_is_reported_with_its_end() {
     let service = Service::start();
