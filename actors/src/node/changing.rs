@@ -51,6 +51,7 @@ impl Node {
         baton.books.nodes.set_attributes(self.slot, &self.attributes);
         baton.directory.note_instance_type(self.slot, &self.attributes);
         baton.books.nodes.set_open(self.slot, self.is_open());
+        baton.books.nodes.note_drained(self.slot, self.draining && self.ready);
         baton.effects.nominated_nodes.insert(self.slot);
         baton.books.nodes.touch(self.slot);
         let is_new = |new: &Resources| !new.same_amount(&self.others.occupied);
@@ -91,6 +92,7 @@ impl Node {
         }
         self.set_draining(draining);
         baton.books.nodes.set_open(self.slot, self.is_open());
+        baton.books.nodes.note_drained(self.slot, self.draining && self.ready);
         baton.effects.nominated_nodes.insert(self.slot);
         self.unreserve_if_closed(baton);
         if baton.books.nodes.is_reserved(self.slot) {

@@ -69,6 +69,7 @@ impl Partition {
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         baton.books.nodes.set_attributes(slot, &node.attributes);
+        baton.books.nodes.note_drained(slot, node.draining && node.ready);
         baton.directory.nodes.insert_at(slot, BatonAddress::start(node));
         baton.wake_named(slot, &id);
         let warning = UnitWarning::about(baton.books.nodes.total(slot));

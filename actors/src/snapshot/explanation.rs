@@ -124,8 +124,8 @@ pub struct NodeCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeSnapshot {
-    /// `none`, `time`, `nodeRoom`, `quota`, `userLimit`, `runningApplications`, `node`, `gangMembers` or
-    /// `state`.
+    /// `none`, `time`, `nodeRoom`, `openNode`, `quota`, `userLimit`, `runningApplications`, `node`,
+    /// `gangMembers` or `state`.
     pub kind: String,
     /// The object of the change: a queue, a user or group in a queue, a node, a partition.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -290,6 +290,28 @@ fn a_required_node_cannot_take_the_ask() {
 }
 
 #[test]
+fn a_node_that_drains_and_has_room() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=1000
+        node n2 vcore=4000 drained
+        node n3 vcore=4000 attr ready=false drained
+        node n4 vcore=4000 occupied vcore=3000 drained
+        app a1 in root.a
+        ask a1 k1 vcore=2000
+        ",
+        &expect![[r#"
+            k1 x1: noNode n2 since 1000s
+              no node has room (4 nodes: 3 take nothing now, 1 is too small); node n2, if it were opened, would let this ask run
+              - noNode n2: -; - of -
+              cure: open node n2
+              + openNode n2 - 0 0
+        "#]],
+    );
+}
+
+#[test]
 fn an_application_that_backs_off() {
     check(
         "

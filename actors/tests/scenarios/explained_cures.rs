@@ -119,6 +119,7 @@ impl Patient {
                     let total = node.unwrap().capacity.plus(&change.resource);
                     self.resize_node(&change.object, &total).await;
                 }
+                "openNode" => self.send(Item::Undrain(change.object.clone())).await,
                 "node" => {
                     let nodes = self.world.scheduler.nodes("default").await.unwrap();
                     match nodes.into_iter().find(|node| node.node_id == change.object) {

@@ -5127,7 +5127,7 @@ type Explanation_Change struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// `none`, `time`, `nodeRoom`, `quota`, `userLimit`, `runningApplications`, `node`,
+	// `none`, `time`, `nodeRoom`, `openNode`, `quota`, `userLimit`, `runningApplications`, `node`,
 	// `gangMembers` or `state`.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// A queue, `user NAME in QUEUE`, `group NAME in QUEUE`, a node, a task group, a partition or an RM.

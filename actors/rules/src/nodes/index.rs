@@ -115,8 +115,9 @@ impl NodeIndex {
         let total = self.totals.share(total);
         let aside = SetAside::No;
         self.share.enter(&total, open, aside);
-        let (flags, refusals) = (0, 0);
-        let mut entry = IndexedNode { id, total, available, open, aside, key, flags, refusals };
+        let (drained, flags, refusals) = (false, 0, 0);
+        let mut entry =
+            IndexedNode { id, total, available, open, drained, aside, key, flags, refusals };
         entry.rescore(&self.order);
         self.tree.insert(entry.key, slot, entry.room());
         self.nodes.insert_at(slot, entry);
@@ -252,6 +253,11 @@ impl NodeIndex {
         debug_assert!(known, "every node is in the tree");
         self.domains.follow(slot, &entry.key, entry);
         self.judge_vacancy(slot);
+    }
+
+    /// Notes whether a node is closed only because it drains. No decision depends on it.
+    pub fn note_drained(&mut self, slot: NodeSlot, drained: bool) {
+        self.nodes[slot].drained = drained;
     }
 
     /// Sorts all nodes in another order.

@@ -13,6 +13,7 @@ use super::node::IndexedNode;
 use super::request::NodeRequest;
 use super::room::missing_share;
 use super::score::ordered_bits;
+use super::set_aside::SetAside;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
 
@@ -62,6 +63,17 @@ impl NodeIndex {
         self.total(slot).holds(request.resources)
             && self.admits(slot, request)
             && fits.refusal(self.id(slot)).is_none()
+    }
+
+    /// Returns the first node by id that would hold a request if it did not drain. Reads every node.
+    pub fn first_drained(&self, request: &NodeRequest<'_>, fits: &Fits) -> Option<&Arc<str>> {
+        let would_hold = |slot: NodeSlot, node: &IndexedNode| {
+            let is_closed = node.drained && !node.open && node.aside == SetAside::No;
+            let has_room = node.has_room(request.resources);
+            is_closed && has_room && self.may_come_near(slot, request, fits)
+        };
+        let all = self.nodes.iter().filter(|(slot, node)| would_hold(*slot, node));
+        all.map(|(_, node)| &node.id).min()
     }
 
     /// Counts how many requests like this one all nodes could hold at a time, up to `most`.

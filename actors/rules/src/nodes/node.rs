@@ -15,6 +15,8 @@ pub(super) struct IndexedNode {
     pub(super) total: Arc<Resources>,
     pub(super) available: Resources,
     pub(super) open: bool,
+    /// Whether it is closed only because it drains.
+    pub(super) drained: bool,
     /// Whether, and for which asks, it is set aside.
     pub(super) aside: SetAside,
     pub(super) key: Key,

@@ -2,7 +2,8 @@
 //!
 //! # How it is found
 //! Every obstacle has one change that removes it, the smallest by this order: only time; capacity
-//! on the node that lacks the least; a quota; one more running application; a node. If all these
+//! on the node that lacks the least, or the opening of one; a quota; one more running application;
+//! a node. If all these
 //! changes are made, no obstacle is left. Other asks that would use the same capacity are not
 //! considered: an ask behind them may need the change again.
 
@@ -35,6 +36,11 @@ pub enum Change {
         node: Arc<str>,
         /// The amount in addition to the node's own.
         resources: Resources,
+    },
+    /// The end of the draining of a node that has the capacity.
+    OpenNode {
+        /// The node's id.
+        node: Arc<str>,
     },
     /// A larger maximum of a queue, or the release of this amount below it.
     Quota {
@@ -146,6 +152,7 @@ impl Change {
             Self::Nothing => "none",
             Self::Time { .. } => "time",
             Self::NodeRoom { .. } => "nodeRoom",
+            Self::OpenNode { .. } => "openNode",
             Self::Quota { .. } => "quota",
             Self::UserLimit { .. } => "userLimit",
             Self::RunningApplications { .. } => "runningApplications",
@@ -169,7 +176,9 @@ impl Change {
             | Self::AdmittedNode { .. }
             | Self::UsableNode { .. } => None,
             Self::OrWithdrawn { change, .. } => change.object(),
-            Self::NodeRoom { node, .. } | Self::LargerNode { node, .. } => Some(node),
+            Self::NodeRoom { node, .. }
+            | Self::OpenNode { node }
+            | Self::LargerNode { node, .. } => Some(node),
             Self::Quota { queue, .. } => Some(queue),
             Self::UserLimit { whose, .. } => Some(whose),
             Self::RunningApplications { of, .. } => Some(of),
@@ -200,7 +209,7 @@ impl Change {
     fn preference(&self) -> u8 {
         match self {
             Self::Nothing | Self::Time { .. } => 0,
-            Self::NodeRoom { .. } => 1,
+            Self::NodeRoom { .. } | Self::OpenNode { .. } => 1,
             Self::Quota { .. } => 2,
             Self::UserLimit { .. } => 3,
             Self::RunningApplications { .. } => 4,
@@ -225,6 +234,7 @@ impl fmt::Display for Change {
             Self::NodeRoom { node, resources } => {
                 write!(f, "free {} on node {node}", amounts(resources))
             }
+            Self::OpenNode { node } => write!(f, "open node {node}"),
             Self::Quota { queue, resources } => write!(
                 f,
                 "raise the maximum of {queue} by {}, or free as much there",
@@ -378,12 +388,13 @@ fn removes(why: &Why) -> Option<Change> {
             count: 1,
             constraint: None,
         },
-        Why::Nodes { nearest, lacks, held, want } => {
-            let change = match nearest {
-                Some(Nearest { node, lacks }) => {
+        Why::Nodes { nearest, drained, lacks, held, want } => {
+            let change = match (nearest, drained) {
+                (Some(Nearest { node, lacks }), _) => {
                     Change::NodeRoom { node: Arc::clone(node), resources: lacks.clone() }
                 }
-                None => more_nodes(want, 1, lacks),
+                (None, Some(node)) => Change::OpenNode { node: Arc::clone(node) },
+                (None, None) => more_nodes(want, 1, lacks),
             };
             match held {
                 Some(held) => Change::OrWithdrawn { change: Box::new(change), held: held.clone() },

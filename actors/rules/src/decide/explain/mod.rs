@@ -212,8 +212,12 @@ pub fn nodes(
     // If no node is large enough, free capacity on one would not help: the nearest node is not
     // computed.
     let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request, fits) };
+    let drained = match &nearest {
+        None if lacks.closed > 0 => index.first_drained(&request, fits).cloned(),
+        _ => None,
+    };
     let held = HeldNode::first(books, &request, fits);
-    Some(Why::Nodes { lacks: lacks.clone(), nearest, held, want })
+    Some(Why::Nodes { lacks: lacks.clone(), nearest, drained, held, want })
 }
 
 /// Returns the obstacle of an ask whose placement constraint admits no node with capacity.

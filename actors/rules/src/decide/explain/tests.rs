@@ -142,6 +142,30 @@ fn of_several_pools_the_one_counts_that_an_ask_may_use() {
 }
 
 #[test]
+fn a_node_that_only_drains_is_opened() {
+    let mut books = Books::new(NodeOrder::default());
+    let slots = ["a", "b", "c"]
+        .map(|id| books.nodes.insert(Arc::from(id), amount(4, 4), amount(4, 4), false).unwrap());
+    // Node `a` is not ready.
+    books.nodes.note_drained(slots[1], true);
+    books.nodes.note_drained(slots[2], true);
+    let mut asks = Asks::new();
+    let (slot, _) = asks.put(AskSpec::new("k", amount(2, 1)), 0, 1);
+    let ask = asks.ask(slot);
+    let why = |books: &Books| {
+        let lacks = books.nodes.lacks(&request(ask), &Fits::Unknown);
+        nodes(books, ask, &WaitSet::Due, &lacks, &Fits::Unknown).unwrap()
+    };
+    let drained = why(&books);
+    assert_eq!(drained.object().map(|node| &**node), Some("b"));
+    assert_eq!(cure(&[drained]), [Change::OpenNode { node: Arc::from("b") }]);
+    for slot in slots {
+        books.nodes.note_drained(slot, false);
+    }
+    assert!(matches!(&cure(&[why(&books)])[..], [Change::Node { node: None, .. }]));
+}
+
+#[test]
 fn where_an_ask_may_use_no_node_time_is_no_cure() {
     let all = [("a", "no match"), ("b", "no match"), ("c", "no match"), ("t", "tainted")];
     let (why, text) = why_in_pools(4, &all).unwrap();

@@ -248,6 +248,8 @@ pub enum Why {
         lacks: NodeLacks,
         /// The node that lacks the least; `None` if all are too small or closed.
         nearest: Option<Nearest>,
+        /// If there is no nearest node: one that would hold the ask if it did not drain.
+        drained: Option<Arc<str>>,
         /// A node that has capacity and is reserved, if there is one.
         held: Option<HeldNode>,
         /// The requested amount.
@@ -385,6 +387,7 @@ impl Why {
             Self::LimitRuns { whose, .. } | Self::Limit { whose, .. } => Some(match whose {
                 Subject::User(name) | Subject::Group(name) => name,
             }),
+            Self::Nodes { nearest: None, drained, .. } => drained.as_ref(),
             Self::Nodes { nearest, .. }
             | Self::Constraints { nearest, .. }
             | Self::Topology { nearest, .. } => nearest.as_ref().map(|nearest| &nearest.node),
@@ -523,12 +526,13 @@ impl Why {
             Self::Placeholders { group, free, asked, refused, .. } => {
                 held_places(group, free, *asked, refused.as_ref())
             }
-            Self::Nodes { lacks, nearest, held, want } => {
-                let would_do = match nearest {
-                    Some(Nearest { node, lacks }) => {
+            Self::Nodes { lacks, nearest, drained, held, want } => {
+                let would_do = match (nearest, drained) {
+                    (Some(Nearest { node, lacks }), _) => {
                         format!("{} on {node}, which comes nearest,", more(lacks))
                     }
-                    None => format!("a node with {}", amounts(want)),
+                    (None, Some(node)) => format!("node {node}, if it were opened,"),
+                    (None, None) => format!("a node with {}", amounts(want)),
                 };
                 let would_do = then(&would_do);
                 let held = held.as_ref().map(|held| format!("; {held}")).unwrap_or_default();

@@ -15,7 +15,8 @@ fn over(queue: &str, max: i64, used: i64, want: i64) -> Why {
 
 fn lacks(node: &str, short: i64) -> Why {
     let nearest = Some(Nearest { node: Arc::from(node), lacks: vcores(short) });
-    Why::Nodes { lacks: NodeLacks::default(), nearest, held: None, want: vcores(9_000) }
+    let want = vcores(9_000);
+    Why::Nodes { lacks: NodeLacks::default(), nearest, drained: None, held: None, want }
 }
 
 fn sentence_of(obstacles: &[Why]) -> String {
