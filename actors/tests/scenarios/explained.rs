@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
 use monoceros_actors::snapshot::ExplanationSnapshot;
-use monoceros_actors::{ExplainError, Resources};
+use monoceros_actors::{ExplainError, Predicates, Resources};
 
 use crate::world::{How, World, in_virtual_time};
 
@@ -356,9 +356,9 @@ fn a_partition_that_is_stopped() {
               partition default is stopped: nothing is decided until it is started
               - stopped default: -; - of -
               - noNode n1: vcore=1000; vcore=0 of vcore=1000
-              cure: free 1 core on node n1; and let default go on
-              + nodeRoom n1 vcore=1000 0 0
+              cure: let default go on; and free 1 core on node n1
               + state default - 0 0
+              + nodeRoom n1 vcore=1000 0 0
         "#]],
     );
 }
@@ -381,6 +381,28 @@ fn decisions_that_are_held_back() {
           resource manager rm is away, catching up, or holds decisions back: nothing is decided in partition default until it is there
           - held default: -; - of -
           cure: start resource manager rm, or have it lift its hold
+          + state rm - 0 0
+    "#]].assert_eq(&lines(&explained));
+}
+
+#[test]
+fn predicates_that_cannot_be_asked() {
+    let text = "
+        queue root.a
+        node n1 vcore=1000
+        app a1 in root.a
+    ";
+    let explained = after(How::Plain, text, async |world| {
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.set_predicates(Predicates::Hold);
+        world.play("ask a1 k1 vcore=1000").await;
+        world.scheduler.explain("default", "a1", 0).await.unwrap()
+    });
+    expect![[r#"
+        k1 x1: held default since 1000s
+          resource manager rm cannot be asked about predicates: nothing is decided in partition default until its callback stream is open
+          - held default: -; - of -
+          cure: have resource manager rm open its callback stream
           + state rm - 0 0
     "#]].assert_eq(&lines(&explained));
 }

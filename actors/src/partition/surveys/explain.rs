@@ -154,7 +154,11 @@ impl Partition {
         let stopped = stopped.then(|| Why::PartitionStopped { partition: Arc::clone(&partition) });
         let held = self.controls.is_on_hold();
         let rm = || Arc::from(partition_name::rm_id(&self.name));
-        let held = held.then(|| Why::OnHold { partition: Arc::clone(&partition), rm: rm() });
+        let cannot_be_asked = !self.controls.on_hold;
+        let held = held.then(|| {
+            let partition = Arc::clone(&partition);
+            Why::OnHold { partition, rm: rm(), cannot_be_asked }
+        });
         let over = baton.quotas().has_memory().err();
         let over = over.map(|over| Why::QuotaOfBytes { partition, limit: over.limit });
         stopped.into_iter().chain(held).chain(over).collect()

@@ -1,7 +1,8 @@
 //! The smallest change that lets an ask run.
 //!
 //! # How it is found
-//! Every obstacle has one change that removes it, the smallest by this order: only time; capacity
+//! Every obstacle has one change that removes it. The end of a stop or hold comes first, since
+//! nothing is decided before; the others are the smallest by this order: only time; capacity
 //! on the node that lacks the least, or the opening of one; a quota; one more running application;
 //! a node. If all these
 //! changes are made, no obstacle is left. Other asks that would use the same capacity are not
@@ -137,6 +138,8 @@ pub enum Change {
     ResourceManager {
         /// Its id.
         rm: Arc<str>,
+        /// Whether it is there, but cannot be asked about predicates.
+        cannot_be_asked: bool,
     },
     /// The end of a stop.
     State {
@@ -185,7 +188,7 @@ impl Change {
             Self::Node { node, .. } => node.as_deref(),
             Self::Placeholders { group, .. } | Self::GangMembers { group, .. } => Some(group),
             Self::NodeInDomain { value, .. } => value.as_deref(),
-            Self::State { object } | Self::ResourceManager { rm: object } => Some(object),
+            Self::State { object } | Self::ResourceManager { rm: object, .. } => Some(object),
         }
     }
 
@@ -208,19 +211,19 @@ impl Change {
     /// Returns the rank of the change in the order of preference.
     fn preference(&self) -> u8 {
         match self {
-            Self::Nothing | Self::Time { .. } => 0,
-            Self::NodeRoom { .. } | Self::OpenNode { .. } => 1,
-            Self::Quota { .. } => 2,
-            Self::UserLimit { .. } => 3,
-            Self::RunningApplications { .. } => 4,
+            Self::State { .. } | Self::ResourceManager { .. } => 0,
+            Self::Nothing | Self::Time { .. } => 1,
+            Self::NodeRoom { .. } | Self::OpenNode { .. } => 2,
+            Self::Quota { .. } => 3,
+            Self::UserLimit { .. } => 4,
+            Self::RunningApplications { .. } => 5,
             Self::Node { .. }
             | Self::AdmittedNode { .. }
             | Self::UsableNode { .. }
             | Self::NodeInDomain { .. }
-            | Self::LargerNode { .. } => 5,
+            | Self::LargerNode { .. } => 6,
             Self::OrWithdrawn { change, .. } => change.preference(),
-            Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => 6,
-            Self::State { .. } | Self::ResourceManager { .. } => 7,
+            Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => 7,
         }
     }
 }
@@ -321,10 +324,18 @@ impl fmt::Display for Change {
                 write!(f, "ask for {count} more {noun} of task group {group}")
             }
             Self::State { object } => write!(f, "let {object} go on"),
-            Self::ResourceManager { rm } => {
-                write!(f, "start resource manager {rm}, or have it lift its hold")
+            Self::ResourceManager { rm, cannot_be_asked } => {
+                f.write_str(&end_of_hold(rm, *cannot_be_asked))
             }
         }
+    }
+}
+
+fn end_of_hold(rm: &str, cannot_be_asked: bool) -> String {
+    if cannot_be_asked {
+        format!("have resource manager {rm} open its callback stream")
+    } else {
+        format!("start resource manager {rm}, or have it lift its hold")
     }
 }
 
@@ -352,7 +363,9 @@ fn removes(why: &Why) -> Option<Change> {
         Why::PartitionStopped { partition: object }
         | Why::QuotaOfBytes { partition: object, .. }
         | Why::QueueStopped { queue: object } => Change::State { object: Arc::clone(object) },
-        Why::OnHold { rm, .. } => Change::ResourceManager { rm: Arc::clone(rm) },
+        Why::OnHold { rm, cannot_be_asked, .. } => {
+            Change::ResourceManager { rm: Arc::clone(rm), cannot_be_asked: *cannot_be_asked }
+        }
         Why::QueueRuns { queue, running, most } => Change::RunningApplications {
             of: queue.to_string(),
             count: missing_runs(*running, *most),

@@ -151,8 +151,10 @@ pub enum Why {
     OnHold {
         /// The name of the partition.
         partition: Arc<str>,
-        /// The resource manager that is away, or that asked for the hold.
+        /// The resource manager that is away, that cannot be asked, or that asked for the hold.
         rm: Arc<str>,
+        /// Whether it is there, but cannot be asked about predicates.
+        cannot_be_asked: bool,
     },
     /// The RM uses as much memory as its quota allows.
     QuotaOfBytes {
@@ -475,10 +477,9 @@ impl Why {
             Self::PartitionStopped { partition } => {
                 format!("partition {partition} is stopped: nothing is decided until it is started")
             }
-            Self::OnHold { partition, rm } => format!(
-                "resource manager {rm} is away, catching up, or holds decisions back: nothing is \
-                 decided in partition {partition} until it is there"
-            ),
+            Self::OnHold { partition, rm, cannot_be_asked } => {
+                on_hold(partition, rm, *cannot_be_asked)
+            }
             Self::QuotaOfBytes { partition, limit } => format!(
                 "the resource manager of partition {partition} has as much as it may (quotas.bytes, \
                  {limit}): nothing more is placed until something of it ends"
@@ -572,6 +573,17 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence(None))
     }
+}
+
+fn on_hold(partition: &str, rm: &str, cannot_be_asked: bool) -> String {
+    let (state, end) = if cannot_be_asked {
+        ("cannot be asked about predicates", "its callback stream is open")
+    } else {
+        ("is away, catching up, or holds decisions back", "it is there")
+    };
+    format!(
+        "resource manager {rm} {state}: nothing is decided in partition {partition} until {end}"
+    )
 }
 
 /// Returns the user or group as named in a sentence.
