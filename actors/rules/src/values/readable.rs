@@ -46,14 +46,19 @@ pub fn amount(name: &str, quantity: i64) -> String {
     }
 }
 
-/// Words usage and maximum of one type, with the unit once: `39 of 40 GiB`.
+/// Words usage and maximum of one type, with the unit once if both have the same: `39 of 40 GiB`,
+/// `16 GiB of 1 TiB`.
 pub fn of_most(name: &str, used: i64, most: i64) -> String {
     match kind(name) {
         Kind::Cores => format!("{} of {}", decimal(used, 1_000), decimal(most, 1_000)),
         Kind::Pieces => format!("{used} of {most}"),
         Kind::Bytes => {
-            let (scale, unit) = unit_of(most.max(used));
-            format!("{} of {} {unit}", decimal(used, scale), decimal(most, scale))
+            let (of_used, of_most) = (unit_of(used), unit_of(most));
+            let of_used = if used == 0 { of_most } else { of_used };
+            let of_most = if most == 0 { of_used } else { of_most };
+            let first = if of_used == of_most { String::new() } else { format!(" {}", of_used.1) };
+            let (used, most) = (decimal(used, of_used.0), decimal(most, of_most.0));
+            format!("{used}{first} of {most} {}", of_most.1)
         }
     }
 }
@@ -71,7 +76,7 @@ pub fn short(name: &str, quantity: i64) -> String {
     }
 }
 
-/// Words usage and maximum without a space: `39/40GiB`.
+/// Words usage and maximum without a space: `39/40GiB`, `16GiB/1TiB`.
 pub fn short_of(name: &str, used: i64, most: i64) -> String {
     of_most(name, used, most).replace(" of ", "/").replace(' ', "")
 }
@@ -209,8 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn used_and_most_have_one_unit() {
-        assert_eq!(of_most("memory", 512 << 20, 4 << 30), "0.5 of 4 GiB");
+    fn used_and_most_have_the_unit_once_if_it_is_the_same() {
+        assert_eq!(of_most("memory", 39 << 30, 40 << 30), "39 of 40 GiB");
+        assert_eq!(of_most("memory", 512 << 20, 4 << 30), "512 MiB of 4 GiB");
+        assert_eq!(of_most("memory", 16 << 30, 1 << 40), "16 GiB of 1 TiB");
+        assert_eq!(of_most("memory", 3 << 39, 900 << 30), "1.5 TiB of 900 GiB");
+        assert_eq!(of_most("memory", 0, 4 << 30), "0 of 4 GiB");
+        assert_eq!(of_most("memory", 4 << 30, 0), "4 of 0 GiB");
         assert_eq!(of_most("vcore", 20_000, 20_000), "20 of 20");
         assert_eq!(of_most("pods", 3, 5), "3 of 5");
     }
@@ -222,7 +232,7 @@ mod tests {
         {
             assert_eq!(short(name, quantity), text);
         }
-        assert_eq!(short_of("memory", 512 << 20, 4 << 30), "0.5/4GiB");
+        assert_eq!(short_of("memory", 512 << 20, 4 << 30), "512MiB/4GiB");
         assert_eq!(short_of("vcore", 500, 20_000), "0.5/20");
     }
 }
