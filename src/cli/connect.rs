@@ -160,8 +160,11 @@ fn refusal(args: &ConnectArgs, status: &Status) -> anyhow::Error {
 /// Returns the last message of a chain of causes: those before it say that something failed in
 /// transport.
 fn last_cause(error: &(dyn Error + 'static)) -> String {
-    let last = std::iter::successors(Some(error), |error| error.source()).last();
-    clean(&last.unwrap_or(error).to_string()).into_owned()
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    clean(&last.to_string()).into_owned()
 }
 
 /// Returns what to do about an answer that is not one of a scheduler. Without TLS on this side, a
