@@ -2,11 +2,10 @@
 //!
 //! # How it is found
 //! Every obstacle has one change that removes it. The end of a stop or hold comes first, since
-//! nothing is decided before; the others are the smallest by this order: only time; capacity
-//! on the node that lacks the least, or the opening of one; a quota; one more running application;
-//! a node. If all these
-//! changes are made, no obstacle is left. Other asks that would use the same capacity are not
-//! considered: an ask behind them may need the change again.
+//! nothing is decided before; the others are the smallest by this order: only time; capacity on the
+//! node that lacks the least, or the opening of one; a quota; one more running application; a node.
+//! If all these changes are made, no obstacle is left. Other asks that would use the same capacity
+//! are not considered: an ask behind them may need the change again.
 
 use std::fmt;
 use std::sync::Arc;
