@@ -258,11 +258,11 @@ impl Member {
     /// Handles one event at `now`, and returns the effects that the service has to carry out.
     pub fn handle(&mut self, now: Nanos, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
-        if self.status != Status::Over {
+        if self.status == Status::Over {
+            effects.extend(refusal_of(event));
+        } else {
             self.look_at_the_clock(now, &mut effects);
             self.react(now, event, &mut effects);
-        } else {
-            effects.extend(refusal_of(event));
         }
         effects
     }
