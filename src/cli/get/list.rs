@@ -250,7 +250,7 @@ impl Printer {
                 Printed::Cells(mut cells) => {
                     // Without a column for the state, the name says it.
                     if T::HAS_STATE {
-                        cells[1] = GONE.to_owned();
+                        GONE.clone_into(&mut cells[1]);
                     } else {
                         cells[0] = format!("{name} ({GONE})");
                     }

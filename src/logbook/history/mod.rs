@@ -313,14 +313,14 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_waits_for_the_store_blocks_no_task() {
         let (history, shared) = history();
-        let (hold, held) = oneshot::channel();
+        let (locks, is_locked) = oneshot::channel();
         let (release, released) = mpsc::channel::<()>();
         let holder = thread::spawn(move || {
             let _store = locked(&shared.store);
-            hold.send(()).unwrap();
+            locks.send(()).unwrap();
             let _ = released.recv_timeout(PATIENCE);
         });
-        held.await.unwrap();
+        is_locked.await.unwrap();
         let read =
             tokio::spawn(async move { history.read(HistorySubject::Queue, root(), ALL).await });
         // The runtime has one thread: it runs the read until that waits.
