@@ -404,8 +404,8 @@ mod tests {
     use super::*;
 
     fn names(paths: impl IntoIterator<Item = String>) -> Vec<String> {
-        let paths: BTreeMap<Arc<str>, ()> =
-            paths.into_iter().map(|path| (Arc::from(path), ())).collect();
+        let paths: BTreeMap<Arc<str>, u8> =
+            paths.into_iter().map(|path| (Arc::from(path), 0)).collect();
         children(&paths, "root").map(str::to_owned).collect()
     }
 
