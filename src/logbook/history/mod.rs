@@ -305,7 +305,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn partitions_are_read_concurrently_in_bounded_number() {
         let start = Instant::now();
-        concurrently((0..2 * READS_MAX).map(|_| sleep(PATIENCE)).collect()).await;
+        concurrently((0..2 * READS_MAX).map(|_| async { sleep(PATIENCE).await }).collect()).await;
         let took = start.elapsed();
         assert!((2 * PATIENCE..3 * PATIENCE).contains(&took), "{took:?}");
     }
