@@ -54,6 +54,12 @@ pub(super) async fn run(
         Ok(Some(found)) => found.text,
         Err(errors) => anyhow::bail!("{}: {errors}", input::name(file)),
     };
+    anyhow::ensure!(
+        !config.trim().is_empty(),
+        "{}: it is empty, and would replace all queues with the built-in ones: give a file with these \
+         queues if that is meant",
+        input::name(file)
+    );
     let request = si::UpdateConfigurationRequest {
         rm_id: cluster.rm.clone(),
         config,

@@ -12,6 +12,9 @@ use serde_json_path::JsonPath;
 /// The contents of brackets that a path may have, for errors.
 const IN_BRACKETS: &str = "brackets have a number, a range such as `1:3`, `*`, a name in quotes, or a filter such as `?(@.a==1)`";
 
+/// Most parentheses and brackets inside each other. The parser calls itself for each of them.
+const DEPTH_MAX: usize = 32;
+
 /// A path that selects values of a document.
 #[derive(Clone, Debug)]
 pub(super) struct Path(JsonPath);
@@ -22,6 +25,10 @@ impl Path {
         let bare = text.trim();
         let bare = bare.strip_prefix('{').and_then(|it| it.strip_suffix('}')).unwrap_or(bare);
         let wrong = |reason: &str| format!("`{text}` is no path: {reason}");
+        if depth(bare) > DEPTH_MAX {
+            let most = format!("more than {DEPTH_MAX} brackets are inside each other");
+            return Err(format!("the path is too deep: {most}"));
+        }
         let standard = standard(bare.trim()).map_err(wrong)?;
         let parsed = JsonPath::parse(&standard);
         // Names are quoted here, so only the text in brackets can be wrong.
@@ -37,6 +44,20 @@ impl Path {
     pub(super) fn text(&self, document: &Value, separator: &str) -> String {
         self.select(document).into_iter().map(shown).collect::<Vec<_>>().join(separator)
     }
+}
+
+/// Returns the most brackets of a path that are open at a time.
+fn depth(text: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for letter in text.chars() {
+        match letter {
+            '(' | '[' => open += 1,
+            ')' | ']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most
 }
 
 /// Formats a value: a text without quotes, nothing for null, a list or an object as JSON.
@@ -124,6 +145,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_path_of_many_brackets_is_refused() {
+        let deep = |n: usize| format!("[?{}@.a{}]", "!(".repeat(n), ")".repeat(n));
+        assert!(Path::parse(&deep(10)).is_ok());
+        let refused = Path::parse(&deep(20_000)).unwrap_err();
+        assert_eq!(refused, "the path is too deep: more than 32 brackets are inside each other");
+    }
 
     #[test]
     fn paths_are_taken_with_and_without_braces_and_root() {

@@ -51,6 +51,8 @@ pub(super) enum Failure {
     NoHistory,
     #[error("{name} `{text}` is no time: seconds since the epoch, or negative: before now")]
     HistoryTime { name: &'static str, text: String },
+    #[error("from ({from}) is after to ({to}), in seconds since the epoch")]
+    HistoryRange { from: i64, to: i64 },
     #[error("points `{0}` is no number from 1 to {POINTS_MAX}")]
     HistoryPoints(String),
     #[error("Event tracking is disabled")]
@@ -116,6 +118,7 @@ impl Failure {
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
             Self::BadEscape(_)
             | Self::HistoryTime { .. }
+            | Self::HistoryRange { .. }
             | Self::HistoryPoints(_)
             | Self::QueueName(_)
             | Self::ApplicationState

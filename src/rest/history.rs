@@ -54,7 +54,13 @@ fn range(query: Option<&str>, now: i64) -> Result<Range, Failure> {
         },
         None => POINTS,
     };
-    Ok(Range { from: time(query, "from", now)?, to: time(query, "to", now)?, points })
+    let (from, to) = (time(query, "from", now)?, time(query, "to", now)?);
+    if let (Some(from), Some(to)) = (from, to)
+        && from > to
+    {
+        return Err(Failure::HistoryRange { from, to });
+    }
+    Ok(Range { from, to, points })
 }
 
 /// Returns a time of the query, in seconds since the epoch.
@@ -81,6 +87,7 @@ mod tests {
             ("points=0", "points `0` is no number from 1 to 1000"),
             ("points=1001", "points `1001` is no number from 1 to 1000"),
             ("from=1h", "from `1h` is no time: seconds since the epoch, or negative: before now"),
+            ("from=10&to=5", "from (10) is after to (5), in seconds since the epoch"),
             ("to=x", "to `x` is no time: seconds since the epoch, or negative: before now"),
         ] {
             assert_eq!(of(query), Err(reason.to_owned()));
