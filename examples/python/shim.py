@@ -203,8 +203,9 @@ def main() -> int:
             client.deregister("done", timeout=10)
 
     def leave(*_: Any) -> None:
-        # In a thread, because it waits for the scheduler.
-        threading.Thread(target=deregister, daemon=True).start()
+        # In a thread, because it waits for the scheduler. The program waits for it: a thread that is
+        # cut off while it closes the channel can leave gRPC locked, and the program hanging.
+        threading.Thread(target=deregister).start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
