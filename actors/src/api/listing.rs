@@ -89,7 +89,7 @@ pub struct ApplicationFilter {
     pub queue: Option<String>,
     /// Includes the queues below it.
     pub below: bool,
-    /// Of live applications, only those with pending asks.
+    /// Restriction of live applications to those with pending asks.
     pub pending: bool,
     /// Their states; empty: any.
     pub states: Vec<ApplicationState>,

@@ -121,7 +121,7 @@ impl Handle {
         &self.gate
     }
 
-    /// Why the last request of a renewal had no result. `None` once one had.
+    /// Reason why the last request of a renewal had no result. `None` once one had.
     pub fn problem(&self) -> Option<String> {
         self.problem.borrow().clone()
     }

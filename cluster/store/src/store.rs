@@ -175,7 +175,7 @@ pub enum Failure {
     Full {
         /// The kind.
         kind: Kind,
-        /// Its records at the last read.
+        /// Records at the last read.
         records: usize,
     },
     /// The kind has more than [`MAX_RECORDS`] records.
@@ -235,7 +235,7 @@ pub struct Reading {
 pub struct Listing {
     /// The records by id, all as they were at one revision.
     pub records: BTreeMap<Arc<str>, Versioned<Bytes>>,
-    /// That revision.
+    /// Revision at which they were read.
     pub revision: Revision,
 }
 

@@ -49,7 +49,7 @@ pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> v1::QueueInfo {
 pub(super) struct Extras {
     /// The allocations and requests.
     pub(super) details: bool,
-    /// Why it waits. Ended and rejected applications wait for nothing.
+    /// Reason of the wait. Ended and rejected applications wait for nothing.
     pub(super) why: bool,
 }
 

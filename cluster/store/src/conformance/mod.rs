@@ -42,7 +42,7 @@ pub enum Order {
     Restore,
 }
 
-/// How a case ended that did not fail.
+/// Result of a case that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Passed,
