@@ -45,6 +45,8 @@ def main(texts, published, build, address):
     make(build, build, "si.proto")
     make(build, build, "again.proto")
     sys.path.insert(0, str(build))
+    # The folder is on the path of modules since before it was made: its absence is remembered.
+    importlib.invalidate_caches()
 
     theirs = importlib.import_module("si_pb2")
     ours = importlib.import_module("monoceros.si.v1.types_pb2")
