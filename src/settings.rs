@@ -22,6 +22,9 @@ use monoceros_actors::{SPIN_MAX, SchedulerBuilder};
 use serde::Deserialize;
 
 pub use self::callback::CallbackSettings;
+#[cfg(feature = "cluster")]
+pub(crate) use self::cluster::member_id;
+pub use self::cluster::{ArbiterKind, ClusterSettings, ServiceSettings};
 pub use self::edges::{ClientAuth, GrpcSettings, ReadSettings, RestSettings, TlsSettings};
 pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};
@@ -46,6 +49,7 @@ use crate::input::{self, InputError};
 use crate::validate::Fault;
 
 pub mod callback;
+mod cluster;
 mod edges;
 mod environment;
 mod items;
@@ -155,6 +159,11 @@ pub struct Settings {
     pub traces: TraceSettings,
     /// `monoceros kubernetes`.
     pub kubernetes: KubernetesSettings,
+    /// The process as a whole.
+    #[serde(default)]
+    pub service: ServiceSettings,
+    /// Membership in a cluster of several processes.
+    pub cluster: ClusterSettings,
 }
 
 /// Section `scheduler`.
@@ -355,6 +364,7 @@ impl Settings {
             found.push("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
         }
         found.extend(self.scheduler.contradictions());
+        found.extend(self.cluster.contradictions(grpc.address, rest.address));
         let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
         let grace = self.session.delivery_grace;
         if !grace.is_zero() && grace <= keepalive {

@@ -269,3 +269,72 @@ fn rules_say_who_may_do_what() {
         assert!(error.to_string().contains(fragment), "{fragment}: {error}");
     }
 }
+
+#[test]
+fn a_cluster_is_off_by_default_and_set_by_environment() {
+    let settings = with_environment(&[], &Flags::default()).unwrap();
+    assert!(!settings.cluster.is_on());
+    assert_eq!(settings.cluster.lease, Duration::from_secs(5));
+    assert_eq!((&*settings.cluster.name, settings.service.state_dir), ("monoceros", None));
+    let variables = [
+        ("MONOCEROS__CLUSTER__ENDPOINTS", "http://127.0.0.1:2379, http://etcd-1:2379/"),
+        ("MONOCEROS__CLUSTER__ADVERTISE__GRPC", "m-1.members:50051"),
+        ("MONOCEROS__SERVICE__STATE_DIR", "/var/lib/monoceros"),
+    ];
+    let settings = with_environment(&variables, &Flags::default()).unwrap();
+    assert_eq!(settings.cluster.endpoints, ["http://127.0.0.1:2379", "http://etcd-1:2379/"]);
+    assert_eq!(settings.cluster.advertise.grpc.as_deref(), Some("m-1.members:50051"));
+    assert_eq!(settings.service.state_dir, Some(PathBuf::from("/var/lib/monoceros")));
+}
+
+#[test]
+fn cluster_mistakes_are_named_by_their_keys() {
+    let with = |lines: &str| {
+        let file = format!("[cluster]\n{lines}");
+        with_file(&file).map(drop).map_err(|error| error.to_string())
+    };
+    let tls = "endpoints = [\"https://e:2379\"]\n[cluster.tls]\nca = \"ca.pem\"";
+    for good in ["lease = \"2s\"", "id = \"a\"", "endpoints = [\"http://[::1]:2379\"]", tls] {
+        assert_eq!(with(good), Ok(()), "{good}");
+    }
+    for (bad, fault) in [
+        ("arbiter = \"zookeeper\"", "`zookeeper` is not `none`, `etcd` or `kubernetes`"),
+        ("lease = 1", "`cluster.lease` (1s) is not between 2s and 3600s"),
+        ("lease = \"2h\"", "`cluster.lease` (7200s) is not between 2s and 3600s"),
+        ("id = \"a b\"", "`cluster.id` (`a b`) is not 1 to 128 letters"),
+        ("id = \"\"", "`cluster.id` (``) is not 1 to 128 letters"),
+        ("endpoints = [\"etcd:2379\"]", "`etcd:2379` is neither http://HOST:PORT nor"),
+        ("endpoints = [\"http://etcd\"]", "`http://etcd` is neither http://HOST:PORT nor"),
+        ("endpoints = [\"https://e:1\"]", "`cluster.tls.ca` is not set, which `https://e:1` needs"),
+        ("user = \"root\"", "`cluster.password_file` is not set, which `cluster.user` needs"),
+        ("tls.key = \"k\"", "`cluster.tls.certificate` is not set, which `cluster.tls.key` needs"),
+        ("advertise.rest = \"here\"", "`cluster.advertise.rest` (`here`) is no HOST:PORT"),
+    ] {
+        let error = with(bad).expect_err(bad);
+        assert!(error.contains(fault), "{bad}: {error}");
+    }
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+fn a_member_needs_endpoints_and_an_address_for_others() {
+    let with = |lines: &str| {
+        with_file(&format!("{lines}\n[cluster]\narbiter = \"etcd\"")).unwrap_err().to_string()
+    };
+    let error = with("");
+    assert!(error.contains("`cluster.endpoints` is not set, which the arbiter `etcd` needs"));
+    assert!(!error.contains("advertise"), "{error}");
+    let error = with("[grpc]\naddress = \"0.0.0.0:50051\"");
+    let fault = "`cluster.advertise.grpc` is not set: `grpc.address` (0.0.0.0:50051) is no address";
+    assert!(error.contains(fault), "{error}");
+    let error = with_file("[cluster]\nname = \"A\"").unwrap_err().to_string();
+    assert!(error.contains("`cluster.name`: `A` cannot name a cluster"), "{error}");
+}
+
+#[cfg(not(feature = "cluster"))]
+#[test]
+fn an_arbiter_that_was_not_built_in_is_refused() {
+    let lines = "[cluster]\narbiter = \"etcd\"\nendpoints = [\"http://e:2379\"]";
+    let error = with_file(lines).unwrap_err().to_string();
+    assert!(error.contains("`cluster.arbiter` is `etcd`: this program was built without it"));
+}
