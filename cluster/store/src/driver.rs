@@ -19,14 +19,16 @@
 //! # The end
 //! Events that are still queued when the member has ended are answered with refusals.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use monoceros_cluster::{
-    Details, Effect, Event, Incarnation, Member, Operation, Owner, Refusal, Registration, Reply,
-    Request, Timing,
+    Details, Effect, Event, Incarnation, Member, MemberId, MemberRecord, Operation, Owner, Refusal,
+    Registration, Reply, Request, Timing, Versioned,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -79,6 +81,9 @@ pub struct TimeoutTooLong {
     pub lease: Duration,
 }
 
+/// Records of all members, by id.
+pub type Members = Arc<BTreeMap<MemberId, Versioned<MemberRecord>>>;
+
 /// Runs one member. See the head of the module.
 #[derive(Debug)]
 pub struct Driver<H> {
@@ -89,6 +94,7 @@ pub struct Driver<H> {
     gate: Gate,
     events: mpsc::Receiver<Event>,
     problem: watch::Sender<Option<String>>,
+    members: watch::Sender<Members>,
 }
 
 /// Access to a running [`Driver`]. Clones are for the same member.
@@ -97,6 +103,7 @@ pub struct Handle {
     events: mpsc::Sender<Event>,
     gate: Gate,
     problem: watch::Receiver<Option<String>>,
+    members: watch::Receiver<Members>,
 }
 
 impl Handle {
@@ -125,6 +132,11 @@ impl Handle {
     pub fn problem(&self) -> Option<String> {
         self.problem.borrow().clone()
     }
+
+    /// The members as the last renewal read them: a hint, never a reason to decide.
+    pub fn members(&self) -> Members {
+        self.members.borrow().clone()
+    }
 }
 
 /// Requests to the arbiter that are under way.
@@ -147,10 +159,11 @@ impl<H: Host> Driver<H> {
         let (sender, events) = mpsc::channel(EVENTS);
         let (problem, seen) = watch::channel(None);
         let gate = Gate::new(clock);
-        let handle = Handle { events: sender, gate: gate.clone(), problem: seen };
+        let (members, read) = watch::channel(Members::default());
+        let handle = Handle { events: sender, gate: gate.clone(), problem: seen, members: read };
         let member = Member::new(me, host.details(), timing);
         let wake = Duration::from_nanos(timing.renew()) / WAKES;
-        Ok((Self { member, arbiter, host, wake, gate, events, problem }, handle))
+        Ok((Self { member, arbiter, host, wake, gate, events, problem, members }, handle))
     }
 
     /// Runs the member until it has left, or another process has its id. Returns the host, too.
@@ -179,6 +192,9 @@ impl<H: Host> Driver<H> {
 
     /// Handles one event and carries out its effects. Returns how the member ended, if it did.
     fn step(&mut self, event: Event, asked: &mut Asked) -> Option<Outcome> {
+        if let Event::Reply(_, Reply::All(snapshot)) = &event {
+            self.members.send_replace(Arc::new(snapshot.members.clone()));
+        }
         let effects = self.member.handle(self.gate.now(), event);
         self.gate.lower_to(self.member.decides_until());
         let mut outcome = None;

@@ -43,7 +43,7 @@ mod store;
 
 pub use crate::arbiter::Arbiter;
 pub use crate::clock::{Clock, Gate, boot_time};
-pub use crate::driver::{Driver, Handle, Host, Outcome, TimeoutTooLong};
+pub use crate::driver::{Driver, Handle, Host, Members, Outcome, TimeoutTooLong};
 pub use crate::hints::Hints;
 pub use crate::store::{
     BadClusterName, ClusterName, Failure, Kind, Listing, MAX_ID, MAX_RECORDS, Reading, RecordKey,

@@ -233,6 +233,9 @@ async fn a_registration_is_served_by_one_of_two() {
     // It is wanted by b now, and handed over when its session is one lease old.
     sleep(2 * LEASE).await;
     assert_eq!(a.handle.problem(), None);
+    let members = a.handle.members();
+    let ids: Vec<_> = members.keys().map(|id| &*id.0).collect();
+    assert_eq!((ids, members[&MemberId("b".into())].value.life), (vec!["a", "b"], Life::Alive));
     assert!(matches!(b.register().await, Ok(Epoch(3))));
     assert!(b.decides() && !a.decides());
 }
