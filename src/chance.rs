@@ -2,9 +2,18 @@
 //!
 //! The demo draws its cluster from them, the simulator its samples and its ties, so that a
 //! surprising run can be repeated. Only whole numbers are used, because the last bit of a
-//! floating-point function may differ between platforms.
+//! floating-point function may differ between platforms. Only ids ([`random_bits`]) have no seed.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::time::Duration;
+
+/// Returns 128 bits that are different in each call and each process, from the random seeds of the
+/// standard library's hash maps. For ids; a secret needs more.
+pub(crate) fn random_bits() -> u128 {
+    let bits = || u128::from(RandomState::new().hash_one(0));
+    (bits() << 64) | bits()
+}
 
 /// A stream of numbers from SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 /// generators", 2014). A few lines in place of a dependency, and good enough for samples.

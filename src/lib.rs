@@ -4,16 +4,17 @@
 //! program which embeds the scheduler without any edge gets the same decisions.
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
-//! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
+//! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`cluster`],
 //! [`reads`], [`logbook`], [`live_settings`], [`rest`], [`dump`], [`chance`], [`demo`], `simulate`, [`watchdog`],
 //! [`systemd`].
 //!
-//! Two features, both on by default, can be left out: `ldap` (groups from a directory) and `simulator`
-//! (the command `simulate`).
+//! Three features, on by default, can be left out: `cluster` (members of a cluster), `ldap` (groups from a
+//! directory) and `simulator` (the command `simulate`).
 
 pub mod chance;
 pub mod cli;
 mod clock;
+pub mod cluster;
 pub mod connections;
 pub mod demo;
 pub mod dump;

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::cli::{BUILD, ServeArgs};
+use crate::cluster::{Listening, Member, MemberEnd};
 use crate::connections::descriptors::Descriptors;
 use crate::connections::{Connections, Limits};
 use crate::files::Refresh;
@@ -53,6 +54,9 @@ use self::report::{announce, log_start, page, report_log};
 /// Exit code when the scheduler is lost: an internal error, after which the process should be
 /// restarted.
 const SCHEDULER_LOST: u8 = 70;
+
+/// Exit code when another process has the id of this member of a cluster: a restart would not help.
+const ID_IN_USE: u8 = 2;
 
 /// Reads the settings for `args`, and returns them with their values as text.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<(Settings, Values)> {
@@ -91,6 +95,11 @@ pub async fn run(
     let policies = settings.registration.policy_dir.as_deref();
     let policies = policies.map(PolicyFiles::load).transpose();
     let policies = policies.context("registration.policy_dir")?;
+    anyhow::ensure!(
+        local_manager.is_none() || !settings.cluster.is_on(),
+        "settings: `cluster.arbiter` is of no use here: replicas of `monoceros kubernetes` agree by \
+         `kubernetes.lease`"
+    );
     let descriptors = Descriptors::raised();
     let traces = Traces::start(&settings.traces).context("settings")?;
     let handle = start_scheduler(&settings, queues.as_deref(), descriptors, traces.as_ref())?;
@@ -127,7 +136,10 @@ pub async fn run(
     // The first source, so that a new log filter applies to the log lines of the other sources.
     sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
-    let mut service = Running { settings, handle, traces, shutdown, watchdog, systemd, edges };
+    let listening = Listening { grpc: rpc_address, rest: http_address };
+    let member = Member::start(&settings, &handle, watchdog.health(), listening).await?;
+    let mut service =
+        Running { settings, handle, traces, shutdown, watchdog, systemd, edges, member };
     let healthy = service.spawn_manager(local_manager);
     service.spawn_edges(rpc, http, logbook, healthy, &security.access, policy_files);
     // From the ready message on, a signal must not kill the process unhandled.
@@ -159,6 +171,8 @@ struct Running {
     watchdog: Watchdog,
     systemd: Systemd,
     edges: JoinSet<anyhow::Result<()>>,
+    /// Membership in a cluster, if the settings name an arbiter.
+    member: Option<Member>,
 }
 
 /// Why the service ends.
@@ -168,6 +182,18 @@ enum Ended {
     /// An edge ended by itself, with this result.
     Edge(Result<anyhow::Result<()>, JoinError>),
     SchedulerLost,
+    /// Another process has the id of this member of the cluster.
+    MemberIdInUse,
+}
+
+impl From<MemberEnd> for Ended {
+    fn from(end: MemberEnd) -> Self {
+        match end {
+            MemberEnd::IdInUse => Self::MemberIdInUse,
+            // As without the scheduler: nothing is decided any more.
+            MemberEnd::Lost => Self::SchedulerLost,
+        }
+    }
 }
 
 impl Ended {
@@ -186,14 +212,22 @@ impl Ended {
                 error!("the scheduler is lost");
                 Ok(ExitCode::from(SCHEDULER_LOST))
             }
+            Self::MemberIdInUse => {
+                error!("two processes have the same `cluster.id`: this one ends");
+                Ok(ExitCode::from(ID_IN_USE))
+            }
         }
     }
 }
 
 impl Running {
-    /// Runs the resource manager of this process, if any. Returns the health for probes.
+    /// Runs the resource manager of this process, if any. Returns the health for probes. A member of
+    /// a cluster has no such manager.
     fn spawn_manager(&mut self, manager: Option<LocalManager>) -> Healthy {
         let healthy = self.watchdog.health();
+        if let Some(member) = &self.member {
+            return healthy.ready_by(member.readiness());
+        }
         let Some(LocalManager { readiness, run }) = manager else { return healthy };
         let work = run(self.handle.clone(), self.shutdown.clone());
         self.edges.spawn(async move { work.await.context("the resource manager in this process") });
@@ -214,9 +248,18 @@ impl Running {
         let source = Source { logbook, traces, ..Source::new(handle, &settings) };
         let beside = (source.door.clone(), source.logbook.clone());
         let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
+        let claims = self.member.as_ref().map(Member::claims);
+        let of_registrations = grpc::RegistrationSources { policies: policy_files, claims };
         self.edges.spawn(async move {
-            let served =
-                grpc::serve(rpc, source, grpc_access, &settings, policy_files, healthy, shutdown);
+            let served = grpc::serve(
+                rpc,
+                source,
+                grpc_access,
+                &settings,
+                of_registrations,
+                healthy,
+                shutdown,
+            );
             served.await.context("gRPC edge")
         });
         let (handle, shutdown, settings) = self.shared();
@@ -249,16 +292,22 @@ impl Running {
             Some(ended) = self.edges.join_next() => Ended::Edge(ended),
             () = self.handle.ended() => Ended::SchedulerLost,
             () = healthy.gone() => Ended::SchedulerLost,
+            end = member_ended(self.member.as_ref()) => end.into(),
         }
     }
 
     /// Ends the edges and then the scheduler. Work that takes longer than the grace period is cut
     /// off.
     async fn shut_down(mut self) {
-        self.shutdown.cancel();
-        drop(self.watchdog);
         let grace = self.settings.shutdown.grace();
         let begun = Instant::now();
+        if let Some(member) = &self.member {
+            // First, so that clients are sent to the members that serve them next.
+            member.leave(grace / 2).await;
+        }
+        self.shutdown.cancel();
+        drop(self.watchdog);
+        let left = grace.saturating_sub(begun.elapsed());
         let end = async {
             end_edges(&mut self.edges).await;
             self.handle.shutdown().await;
@@ -267,9 +316,17 @@ impl Running {
             }
         };
         let end = async { tokio::join!(self.systemd.stopping(), end) };
-        if timeout(grace, end).await.is_err() {
+        if timeout(left, end).await.is_err() {
             warn!(grace = ?grace, "streams or connections did not end in time and are cut");
         }
+    }
+}
+
+/// Waits until the member of this process, if there is one, has ended by itself.
+async fn member_ended(member: Option<&Member>) -> MemberEnd {
+    match member {
+        Some(member) => member.ended().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -410,9 +467,17 @@ mod tests {
         let (shutdown, edges) = (CancellationToken::new(), JoinSet::new());
         let systemd = Systemd::nobody();
         let engine = handle.clone();
-        let traces = None;
-        let mut service =
-            Running { settings, handle: engine, traces, shutdown, watchdog, systemd, edges };
+        let (traces, member) = (None, None);
+        let mut service = Running {
+            settings,
+            handle: engine,
+            traces,
+            shutdown,
+            watchdog,
+            systemd,
+            edges,
+            member,
+        };
         let rm_id = "rm".to_owned();
         let registration = si::RegisterResourceManagerRequest {
             rm_id: rm_id.clone(),

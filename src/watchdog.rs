@@ -16,6 +16,7 @@
 //! * A step is logged once when it is late, and once more when it is home.
 //! * Nothing here waits for the scheduler.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub enum Readiness {
     #[default]
     Ready,
     /// Not ready, with the reason.
-    NotYet(&'static str),
+    NotYet(Cow<'static, str>),
     /// Another replica is active; its name, if known.
     StandsBy(Option<String>),
 }
@@ -88,6 +89,13 @@ impl Healthy {
     /// Makes a health that never changes.
     pub fn fixed(health: Health) -> Self {
         Self::new(watch::Sender::new(health).subscribe())
+    }
+
+    /// Makes a health that its sender changes.
+    #[cfg(test)]
+    pub(crate) fn watched() -> (watch::Sender<Health>, Self) {
+        let (sender, health) = watch::channel(Health::Serving);
+        (sender, Self::new(health))
     }
 
     /// Returns the present health.

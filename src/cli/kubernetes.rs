@@ -182,7 +182,7 @@ impl Cluster {
         let reached = cluster::connect(args.kubeconfig.as_deref()).await;
         let (client, home) = reached.context("the cluster")?;
         let options = options(args, settings, home);
-        let ready = watch::Sender::new(Readiness::NotYet("the cluster is being read"));
+        let ready = watch::Sender::new(Readiness::NotYet("the cluster is being read".into()));
         Ok(Self { client, options, ready })
     }
 
@@ -254,7 +254,7 @@ async fn standalone_manager(
 
 fn readiness_of(state: &ReplicaState) -> Readiness {
     match state {
-        ReplicaState::Reading => Readiness::NotYet("the cluster is being read"),
+        ReplicaState::Reading => Readiness::NotYet("the cluster is being read".into()),
         ReplicaState::Standby(leader) => Readiness::StandsBy(leader.clone()),
         ReplicaState::Leads => Readiness::Ready,
     }

@@ -15,18 +15,22 @@ use monoceros_actors::UpdateError;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
+pub use self::claim::ClaimRefusal;
 pub use self::refusal::RegistrationRefusal;
-use self::status::detailed_status;
 pub use self::status::internal;
 pub(super) use self::status::with_reason;
+use self::status::{detailed_status, with_owner};
 use super::ATTEMPT_HEADER;
 use super::kind::Dialect;
 use super::session::attempt::Attempt;
 use crate::identity::Denied;
 
+mod claim;
 mod refusal;
 mod status;
 
+/// Retry delay when another member of the cluster can serve the client already.
+const AT_ONCE: Duration = Duration::from_millis(10);
 /// Retry delay when the scheduler is shutting down or was too slow.
 const SOON: Duration = Duration::from_secs(1);
 /// Retry delay after another client has taken over.
@@ -166,6 +170,15 @@ pub enum StreamEnd {
     /// The caller lacks the right.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// This member of the cluster may not decide, because its lease is over.
+    #[error("this member of the cluster may not decide now: register again, at any member")]
+    MemberFenced,
+    /// Another member of the cluster serves the resource manager.
+    #[error("another member of the cluster serves the resource manager: register again")]
+    SessionMoved {
+        /// The gRPC address of that member, if it is known.
+        owner: Option<String>,
+    },
     /// An internal error.
     #[error("{0}: register again")]
     Internal(&'static str),
@@ -203,6 +216,8 @@ impl StreamEnd {
                 | Self::SessionStale { .. }
                 | Self::ResyncRequired(_)
                 | Self::DialectMixed { .. }
+                | Self::MemberFenced
+                | Self::SessionMoved { .. }
                 | Self::Internal(_)
         )
     }
@@ -245,13 +260,19 @@ impl StreamEnd {
             }
             Self::Denied(Denied::ReadAll { .. }) => (Code::PermissionDenied, "READ_DENIED"),
             Self::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
+            Self::MemberFenced => (Code::Unavailable, "MEMBER_FENCED"),
+            Self::SessionMoved { .. } => (Code::Unavailable, "SESSION_MOVED"),
             Self::Internal(_) => (Code::Internal, "INTERNAL_ERROR"),
             Self::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
         };
         let about = bound
             .map(|(rm_id, session)| [("rmID", rm_id.to_owned()), ("session", session.to_string())]);
         let about = about.into_iter().flatten().chain(self.about());
-        detailed_status(code, reason, &self.to_string(), about, self.retry())
+        let status = detailed_status(code, reason, &self.to_string(), about, self.retry());
+        match self {
+            Self::SessionMoved { owner } => with_owner(status, owner.as_deref()),
+            _ => status,
+        }
     }
 
     /// The entries of `ErrorInfo.metadata`.
@@ -272,6 +293,7 @@ impl StreamEnd {
             Self::Superseded { by } | Self::Displaced { by } => given("byInstance", by),
             Self::DialectMixed { has } => vec![("dialect", has.name().to_owned())],
             Self::SequenceGap { taken } => vec![("takenSeq", taken.to_string())],
+            Self::SessionMoved { owner } => given("owner", owner),
             Self::TooManyItems { limit, .. } => vec![("limit", limit.to_string())],
             _ => Vec::new(),
         }
@@ -286,7 +308,9 @@ impl StreamEnd {
             | Self::TooManyConnections
             | Self::HelloTimeout
             | Self::Silent
-            | Self::Stalled => Some(SOON),
+            | Self::Stalled
+            | Self::MemberFenced => Some(SOON),
+            Self::SessionMoved { .. } => Some(AT_ONCE),
             Self::Superseded { .. } => Some(LATER),
             _ => None,
         }
@@ -342,7 +366,7 @@ mod tests {
     use tonic_types::StatusExt as _;
 
     use super::*;
-    use crate::grpc::REASON_TRAILER;
+    use crate::grpc::{OWNER_TRAILER, REASON_TRAILER};
 
     #[test]
     fn status_carries_reason_and_text() {
@@ -402,6 +426,23 @@ mod tests {
                 assert_eq!(status.get_error_details().error_info().unwrap().metadata["rmID"], "rm");
             }
         }
+    }
+
+    #[test]
+    fn a_moved_session_names_its_owner() {
+        let moved = |owner: Option<&str>| {
+            let owner = owner.map(ToOwned::to_owned);
+            Status::from(&StreamEnd::SessionMoved { owner })
+        };
+        let status = moved(Some("m-2:50051"));
+        assert_eq!(status.code(), Code::Unavailable);
+        assert_eq!(status.metadata().get(REASON_TRAILER).unwrap(), "SESSION_MOVED");
+        assert_eq!(status.metadata().get(OWNER_TRAILER).unwrap(), "m-2:50051");
+        let details = status.get_error_details();
+        assert_eq!(details.error_info().unwrap().metadata["owner"], "m-2:50051");
+        assert_eq!(details.retry_info().unwrap().retry_delay, Some(AT_ONCE));
+        assert!(moved(None).metadata().get(OWNER_TRAILER).is_none());
+        assert!(moved(Some("no\nheader")).metadata().get(OWNER_TRAILER).is_none());
     }
 
     #[test]

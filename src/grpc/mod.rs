@@ -84,7 +84,7 @@ pub(crate) use self::incoming::pace;
 use self::incoming::IncomingLayer;
 use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
-use self::registry::{Origin, Registered, Registry};
+use self::registry::{Claims, Origin, Registered, Registry};
 use self::rights::RightsLayer;
 use self::shared::Sharing;
 use self::stream::ReplyStream;
@@ -124,6 +124,10 @@ pub const CLIENT_SEQ_HEADER: &str = "x-si-client-seq";
 /// Metadata of the reply to such a stream, and to a registration that continues a session: the
 /// number of the last request that was taken.
 pub const TAKEN_SEQ_HEADER: &str = "x-si-taken-seq";
+/// Metadata of a registration in a cluster: a secret of the client process, 16 to 64 bytes.
+pub const PROOF_HEADER: &str = "x-si-proof";
+/// Trailer: the gRPC address of the member of the cluster that serves the resource manager.
+pub const OWNER_TRAILER: &str = "x-si-owner";
 /// Trailer: the machine-readable reason of a status.
 pub const REASON_TRAILER: &str = "x-si-reason";
 
@@ -135,6 +139,15 @@ const MAX_FAULTY_STREAMS: usize = 1_024;
 
 /// Maximum size of a reflection request, which holds one name.
 const REFLECTION_MESSAGE_BYTES: usize = 16 << 10;
+
+/// Queue configurations and claims of registrations.
+#[derive(Default)]
+pub struct RegistrationSources {
+    /// The queues of resource managers that bring none.
+    pub policies: Option<Arc<PolicyFiles>>,
+    /// Membership in a cluster.
+    pub claims: Option<Arc<dyn Claims>>,
+}
 
 /// State that all calls share.
 pub struct GrpcEdge {
@@ -155,20 +168,20 @@ macro_rules! negotiating_gzip {
 }
 
 /// Serves resource managers on `connections`, within the rights of `access`, until `shutdown` is
-/// cancelled and every stream has been ended. `policies` hold the queues of resource managers that
-/// bring none; probes are answered from `healthy`.
+/// cancelled and every stream has been ended. Probes are answered from `healthy`.
 pub async fn serve(
     connections: Connections,
     source: Source,
     access: Arc<Access>,
     settings: &Settings,
-    policies: Option<Arc<PolicyFiles>>,
+    sources: RegistrationSources,
     healthy: Healthy,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let Source { handle, door, logbook, traces } = source;
     let reads = shared::Reads::new(door);
-    let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
+    let RegistrationSources { policies, claims } = sources;
+    let registry = Registry::new(handle.clone(), settings, policies).with_claims(claims);
     logbook.sessions.are_in(&registry);
     let grace = settings.shutdown.grace();
     let incoming = IncomingLayer::new(&settings.grpc, &settings.limits);

@@ -192,6 +192,8 @@ impl ShimWriter {
         loop {
             if self.edge.shutdown.is_cancelled() {
                 self.stream.close(StreamEnd::ShuttingDown);
+            } else if !self.edge.registry.may_decide() {
+                self.stream.close(StreamEnd::MemberFenced);
             }
             if let Some(end) = self.stream.end() {
                 if self.stream.is_bound() && !std::mem::replace(&mut self.goodbye, true) {
@@ -257,7 +259,10 @@ fn goodbye(end: &StreamEnd) -> cb::Goodbye {
         end => end.to_string(),
     };
     let resync = end.demands_registration() || matches!(end, StreamEnd::Superseded { .. });
-    let is_ours = matches!(end, StreamEnd::ShuttingDown | StreamEnd::Stalled | StreamEnd::Silent);
+    let is_ours = matches!(
+        end,
+        StreamEnd::ShuttingDown | StreamEnd::Stalled | StreamEnd::Silent | StreamEnd::MemberFenced
+    );
     let reconnect_after_ms = if is_ours { RECONNECT_AFTER_MS } else { 0 };
     cb::Goodbye { reason, reconnect_after_ms, resync }
 }

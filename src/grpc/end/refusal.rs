@@ -8,6 +8,7 @@ use std::time::Duration;
 use monoceros_actors::RegisterError;
 use tonic::{Code, Status};
 
+use super::claim::ClaimRefusal;
 use super::status::{detailed_status, shortened};
 use super::{LATER, SOON};
 
@@ -59,6 +60,9 @@ pub enum RegistrationRefusal {
     /// A later attempt of the same client has registered already.
     #[error("a later attempt of this client has registered")]
     LeftOver,
+    /// The registration won no claim in the cluster. The earlier session may have ended.
+    #[error(transparent)]
+    Claim(#[from] ClaimRefusal),
     /// The registration took longer than this.
     #[error("the registration took longer than {0:?}")]
     TooSlow(Duration),
@@ -93,6 +97,7 @@ impl From<RegistrationRefusal> for Status {
                 (Code::FailedPrecondition, "POLICY_GROUP_CONFLICT", None)
             }
             RegistrationRefusal::LeftOver => (Code::Aborted, "SESSION_SUPERSEDED", None),
+            RegistrationRefusal::Claim(refusal) => return Self::from(refusal),
             RegistrationRefusal::TooSlow(_) => {
                 (Code::DeadlineExceeded, "REGISTRATION_TIMEOUT", Some(SOON))
             }

@@ -9,7 +9,7 @@ use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::grpc::REASON_TRAILER;
+use crate::grpc::{OWNER_TRAILER, REASON_TRAILER};
 
 /// `ErrorInfo.domain` of every status.
 const DOMAIN: &str = "scheduler-interface";
@@ -60,6 +60,14 @@ pub(super) fn detailed_status(
     let detailed = Status::with_error_details(code, cut(&message, DETAILED_TEXT_BYTES), details);
     let details = tonic::codegen::Bytes::copy_from_slice(detailed.details());
     Status::with_details_and_metadata(code, message, details, metadata)
+}
+
+/// Adds the gRPC address of the member that serves the resource manager, if it fits a header.
+pub(super) fn with_owner(mut status: Status, owner: Option<&str>) -> Status {
+    if let Some(owner) = owner.and_then(|owner| owner.parse().ok()) {
+        status.metadata_mut().insert(OWNER_TRAILER, owner);
+    }
+    status
 }
 
 /// The longest beginning of a text that takes at most `most` bytes in a header.

@@ -1,4 +1,4 @@
-//! The end of sessions: stopped on purpose, timed out, or lost by the scheduler.
+//! The end of sessions: stopped on purpose, timed out, lost by the scheduler, or by their claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,15 @@ use std::time::Duration;
 use monoceros_actors::Removed;
 use tokio::sync::RwLockWriteGuard;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::super::end::{Cause, StreamEnd};
 use super::super::session::Session;
 use super::super::session::state::SessionState;
 use super::Registry;
+
+/// Cause of the end of a session whose claim was lost, for later clients.
+pub(super) const CLAIM_LOST: &str = "claimLost";
 
 impl Registry {
     /// Stops the current session of `rm_id`; if `number` is given, only the session with this
@@ -96,8 +99,43 @@ impl Registry {
         self.remove_unused_slot(session.rm_id(), &slot);
     }
 
-    /// Ends the current session; the caller holds its slot.
+    /// Ends a session because its claim was lost: its streams end before this returns, and a task
+    /// removes it from the scheduler.
+    pub fn end_unclaimed(self: &Arc<Self>, rm_id: &str, number: u64, end: StreamEnd) {
+        let session = self.session(rm_id).filter(|session| session.number() == number);
+        let Some(session) = session else { return };
+        info!(rm = rm_id, session = number, %end, "session ended by the cluster");
+        session.stop(&end);
+        let registry = Arc::clone(self);
+        tokio::spawn(async move {
+            let Some(slot) = registry.slot(session.rm_id()) else { return };
+            let mut current = slot.write().await;
+            // A registration may have replaced it.
+            if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &session)) {
+                registry.remove(&mut current, &session, CLAIM_LOST, &end).await;
+            }
+            drop(current);
+            registry.remove_unused_slot(session.rm_id(), &slot);
+        });
+    }
+
+    /// Ends the current session for a reason of this process, and frees its claim; the caller holds
+    /// its slot.
     async fn end(
+        &self,
+        current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
+        session: &Arc<Session>,
+        by: &str,
+        end: &StreamEnd,
+    ) {
+        self.remove(current, session, by, end).await;
+        if let Some(claims) = &self.claims {
+            claims.free(session.rm_id(), session.number()).await;
+        }
+    }
+
+    /// Removes the current session; the caller holds its slot.
+    pub(super) async fn remove(
         &self,
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
         session: &Arc<Session>,

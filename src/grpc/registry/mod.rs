@@ -11,43 +11,44 @@
 //!   request from before a re-registration never reaches the new session.
 //! * Registrations of one id are served in order of arrival (tokio's lock is fair). Registrations
 //!   of different ids do not wait for each other.
-//! * A registration that fails leaves the current session as it was.
+//! * A registration that fails leaves the current session as it was. In a cluster the session may
+//!   have ended, if the claim was lost on the way.
 //! * Each session has one keeper task until it stops; only this task applies timeouts.
 
+mod claims;
 mod ending;
+mod opening;
 mod policy;
 mod request;
 #[cfg(test)]
 mod tests;
 mod tombstones;
 
-use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasher as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use monoceros_actors::{Ignored, ResourceManagerCallback, SchedulerHandle, check_rm_id};
+use monoceros_actors::{SchedulerHandle, check_rm_id};
 use monoceros_proto::si::v1 as si;
-use tokio::sync::{RwLock, RwLockWriteGuard};
+use tokio::sync::RwLock;
 use tokio::time::{Instant, timeout_at};
 use tonic::metadata::AsciiMetadataValue;
 use tracing::info;
 
+use self::opening::{Overrides, check_attempt};
 use self::tombstones::Tombstones;
 use super::attach;
-use super::attach::Attachment;
 use super::end::{RegistrationRefusal, StreamEnd};
-use super::legacy::options::LegacyOptions;
 use super::session::terms::Terms;
-use super::session::{Registrant, Session, SessionStatus};
+use super::session::{Session, SessionStatus};
+use crate::chance::random_bits;
 use crate::clock::now_ns;
-use crate::extra_config::ExtraConfig;
 use crate::locked::locked;
 use crate::queues_file::PolicyFiles;
 use crate::settings::{LimitSettings, RegistrationSettings, SessionSettings, Settings};
 
+pub use self::claims::{Claimant, Claims, Proof};
 pub use self::request::{Origin, RegistrationMode};
 
 /// Stands in for a deadline that cannot be represented.
@@ -60,6 +61,8 @@ pub type Slot = RwLock<Option<Arc<Session>>>;
 pub struct Registry {
     handle: SchedulerHandle,
     scheduler_id: AsciiMetadataValue,
+    /// Membership in a cluster. `None`: this process is the whole scheduler.
+    claims: Option<Arc<dyn Claims>>,
     next_session: AtomicU64,
     terms: Terms,
     max_sessions: usize,
@@ -96,21 +99,6 @@ pub struct Registered {
     pub taken: Option<u64>,
 }
 
-/// An entry reserved for a session in preparation. Removed on drop if no session was opened.
-struct Reservation<'r> {
-    registry: &'r Registry,
-    rm_id: &'r str,
-}
-
-/// The terms of a resource manager: the settings with its overrides.
-struct Overrides {
-    terms: Terms,
-    options: LegacyOptions,
-    callback: attach::CallbackOptions,
-    /// Number of unusable values, for which the settings apply.
-    n_unusable: usize,
-}
-
 /// The fate of an earlier session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterOutcome {
@@ -143,7 +131,8 @@ impl Registry {
         let tombstones = Tombstones::new(settings.session.tombstone_ttl);
         Self {
             handle,
-            scheduler_id: random_id(),
+            scheduler_id: id_of(random_bits()),
+            claims: None,
             next_session: AtomicU64::new(first_session_number(now_ns())),
             terms: Terms::new(&settings.grpc, &settings.session),
             max_sessions: settings.grpc.max_sessions.get(),
@@ -159,9 +148,25 @@ impl Registry {
         }
     }
 
-    /// The id of this run of the scheduler.
+    /// Claims each registration as a member of a cluster, if there is one.
+    #[must_use]
+    pub fn with_claims(self, claims: Option<Arc<dyn Claims>>) -> Arc<Self> {
+        let registry = Arc::new(Self { claims, ..self });
+        if let Some(claims) = &registry.claims {
+            claims.serve(&registry);
+        }
+        registry
+    }
+
+    /// The id of this run of the scheduler: in a cluster, the incarnation of the member.
     pub fn scheduler_id(&self) -> AsciiMetadataValue {
-        self.scheduler_id.clone()
+        let incarnation = self.claims.as_ref().map(|claims| claims.incarnation());
+        incarnation.unwrap_or_else(|| self.scheduler_id.clone())
+    }
+
+    /// Whether answers may be handed over to resource managers now: always without a cluster.
+    pub fn may_decide(&self) -> bool {
+        self.claims.as_ref().is_none_or(|claims| claims.may_decide())
     }
 
     /// The default options of callback streams.
@@ -239,7 +244,8 @@ impl Registry {
     }
 
     /// Opens a session and ends the earlier one of the same resource manager, or continues the
-    /// earlier one. Changes nothing if the registration cannot begin before `deadline`.
+    /// earlier one. Changes nothing if the registration cannot begin before `deadline`. In a cluster
+    /// each registration is claimed first, and none continues a session.
     pub async fn register(
         self: &Arc<Self>,
         request: si::RegisterResourceManagerRequest,
@@ -250,12 +256,12 @@ impl Registry {
         let rm_id = request.rm_id.clone();
         let slot = self.slot_or_new(&rm_id);
         let registered = async {
+            if self.claims.is_some() {
+                return self.replace_by_claim(&slot, request, origin, deadline).await;
+            }
             let locked = timeout_at(deadline, slot.write()).await;
             let mut current = locked.map_err(|_| self.too_slow())?;
-            let attempt = origin.attempt.as_ref();
-            if current.as_ref().is_some_and(|session| session.is_from_earlier_attempt(attempt)) {
-                return Err(RegistrationRefusal::LeftOver);
-            }
+            check_attempt(current.as_ref(), &origin)?;
             let attaches = match &*current {
                 Some(session) if origin.mode == RegistrationMode::Attach => {
                     let instance = origin.instance.as_deref();
@@ -288,63 +294,6 @@ impl Registry {
         registered
     }
 
-    /// Opens a new session in place of the current one, if any.
-    async fn replace(
-        self: &Arc<Self>,
-        current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
-        request: si::RegisterResourceManagerRequest,
-        origin: Origin,
-        deadline: Instant,
-    ) -> Result<Registered, RegistrationRefusal> {
-        let Origin { instance, caller, attempt, .. } = origin;
-        let registrant = Registrant {
-            rm_id: request.rm_id.clone(),
-            number: self.next_session.fetch_add(1, Ordering::Relaxed),
-            version: request.version.clone(),
-            policy_group: request::policy_group(&request).to_owned(),
-            config: request.config.clone(),
-            build_info: request.build_info.clone(),
-            registered_at_ns: now_ns(),
-        };
-        let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
-        let _reservation =
-            if current.is_none() { Some(self.reserve(&rm_id, &caller)?) } else { None };
-        self.check_policy_group(&registrant)?;
-        if request.config.is_empty() {
-            let offer = self.offer_policy(&registrant.policy_group);
-            timeout_at(deadline, offer).await.map_err(|_| self.too_slow())??;
-        }
-        let Overrides { terms, options, callback, n_unusable } =
-            self.overrides(&rm_id, &request.extra_config);
-        let strict_enums = options.strict_enums;
-        let by = instance.clone();
-        let attachment = Attachment::new(callback, self.handle.callback_metrics());
-        let session = Arc::new(Session::new(registrant, terms, options, instance, attachment));
-        let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
-        // The registration takes effect from here on, even if the caller gives up.
-        self.check_time(deadline)?;
-        let reply = self.handle.register_resource_manager(request, callback).await?;
-        self.count_unusable(&session, n_unusable);
-        // No request can arrive for the session before the slot is unlocked.
-        let control =
-            self.handle.control(&rm_id).await.map_err(|_| RegistrationRefusal::Internal)?;
-        control.set_strict_enums(strict_enums);
-        session.begin(control);
-        session.note_attempt(attempt);
-        let earlier = current.replace(Arc::clone(&session));
-        let entry = CurrentSession { caller, session: Some(Arc::clone(&session)) };
-        self.current().insert(rm_id.clone(), entry);
-        self.tombstones().remove(&rm_id);
-        if let Some(earlier) = &earlier {
-            earlier.stop(&StreamEnd::Superseded { by });
-        }
-        tokio::spawn(Arc::clone(self).apply_timeouts(session));
-        let outcome =
-            if earlier.is_some() { RegisterOutcome::Replaced } else { RegisterOutcome::New };
-        info!(rm = %rm_id, session = number, outcome = outcome.name(), "resource manager registered");
-        Ok(Registered { reply, session: number, outcome, taken: None })
-    }
-
     /// Applies a new queue configuration (empty for none) and new overrides of a resource manager.
     /// The bounds of its outboxes and the policy for lost messages stay as they were registered.
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
@@ -354,39 +303,6 @@ impl Registry {
             session.configure(&terms, options, callback);
             self.count_unusable(&session, n_unusable);
         }
-    }
-
-    /// The terms of a resource manager with this extra configuration.
-    fn overrides(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Overrides {
-        let mut extra = ExtraConfig::new(rm_id, extra);
-        let terms = self.terms.with(&mut extra);
-        let options = LegacyOptions::new(&self.session, &mut extra);
-        let callback = self.callback.with(&mut extra);
-        Overrides { terms, options, callback, n_unusable: extra.n_unusable() }
-    }
-
-    /// Counts unusable values as ignored: the reply to a registration has no field for them.
-    fn count_unusable(&self, session: &Session, n: usize) {
-        for _ in 0..n {
-            let reason = Ignored::ExtraConfig;
-            self.handle.count_ignored(session.rm_id(), session.dialect(), reason);
-        }
-    }
-
-    /// Reserves an entry for a new session of `rm_id`. The limit applies to each caller separately.
-    fn reserve<'r>(
-        &'r self,
-        rm_id: &'r str,
-        caller: &str,
-    ) -> Result<Reservation<'r>, RegistrationRefusal> {
-        let mut current = self.current();
-        let of_caller = current.values().filter(|current| current.caller == caller).count();
-        if of_caller >= self.max_sessions {
-            return Err(RegistrationRefusal::TooManySessions(self.max_sessions));
-        }
-        let entry = CurrentSession { caller: caller.to_owned(), session: None };
-        current.insert(rm_id.to_owned(), entry);
-        Ok(Reservation { registry: self, rm_id })
     }
 
     fn check_time(&self, deadline: Instant) -> Result<(), RegistrationRefusal> {
@@ -431,24 +347,13 @@ impl Registry {
     }
 }
 
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        let mut current = self.registry.current();
-        if current.get(self.rm_id).is_some_and(|current| current.session.is_none()) {
-            current.remove(self.rm_id);
-        }
-    }
-}
-
 fn is_empty(slot: &Slot) -> bool {
     slot.try_read().is_ok_and(|current| current.is_none())
 }
 
-/// 128 random bits as text, from the random seeds of the standard library's hash maps.
-fn random_id() -> AsciiMetadataValue {
-    let bits = || RandomState::new().hash_one(0);
-    let text = format!("{:016x}{:016x}", bits(), bits());
-    text.parse().expect("hexadecimal digits are ASCII")
+/// 128 bits as text.
+pub(crate) fn id_of(bits: u128) -> AsciiMetadataValue {
+    format!("{bits:032x}").parse().expect("hexadecimal digits are ASCII")
 }
 
 /// Returns the first session number of a run: seconds since the epoch, followed by 24 bits for

@@ -6,36 +6,36 @@ use monoceros_proto::si::v1 as si;
 use tracing::warn;
 
 use super::super::end::RegistrationRefusal;
-use super::super::session::{Registrant, Session};
+use super::super::session::Session;
 use super::Registry;
 use super::request::policy_group;
 use crate::settings::PolicyGroupConflict;
 
 impl Registry {
+    /// Refuses or reports a queue configuration that differs from that of another resource manager
+    /// of the policy group.
     pub(super) fn check_policy_group(
         &self,
-        registrant: &Registrant,
+        request: &si::RegisterResourceManagerRequest,
     ) -> Result<(), RegistrationRefusal> {
-        if registrant.config.is_empty() {
+        if request.config.is_empty() {
             return Ok(());
         }
+        let group = policy_group(request);
         let other =
             self.current().values().filter_map(|it| it.session.as_ref()).find_map(|session| {
                 let other = session.registrant();
-                let conflicts = other.rm_id != registrant.rm_id
-                    && other.policy_group == registrant.policy_group
-                    && session.has_other_config(&registrant.config);
+                let conflicts = other.rm_id != request.rm_id
+                    && other.policy_group == group
+                    && session.has_other_config(&request.config);
                 conflicts.then(|| other.rm_id.clone())
             });
         let Some(other) = other else { return Ok(()) };
-        let refusal = RegistrationRefusal::PolicyGroupConflict {
-            group: registrant.policy_group.clone(),
-            other,
-        };
+        let refusal = RegistrationRefusal::PolicyGroupConflict { group: group.to_owned(), other };
         match self.registration.policy_group_conflict {
             PolicyGroupConflict::Reject => Err(refusal),
             PolicyGroupConflict::Warn => {
-                warn!(rm = %registrant.rm_id, conflict = %refusal, "policy group conflict");
+                warn!(rm = %request.rm_id, conflict = %refusal, "policy group conflict");
                 Ok(())
             }
         }

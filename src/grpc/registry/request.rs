@@ -8,7 +8,10 @@ use tonic::metadata::MetadataMap;
 
 use super::super::end::{RegistrationRefusal, attempt, text};
 use super::super::session::attempt::Attempt;
-use super::super::{ATTEMPT_HEADER, INSTANCE_HEADER, REGISTER_MODE_HEADER};
+use super::super::{
+    ATTEMPT_HEADER, INSTANCE_HEADER, PROOF_HEADER, REGISTER_MODE_HEADER, SESSION_HEADER,
+};
+use super::Proof;
 use crate::identity::Identity;
 use crate::settings::LimitSettings;
 
@@ -36,6 +39,11 @@ pub struct Origin {
     pub attempt: Option<Attempt>,
     /// The name of the caller by the access rules.
     pub caller: String,
+    /// The secret of the registering process, which counts in a cluster.
+    pub proof: Option<Proof>,
+    /// The number of the last session that the process had. A text that is no number counts as
+    /// none.
+    pub shown: Option<u64>,
 }
 
 impl Origin {
@@ -50,7 +58,11 @@ impl Origin {
         let instance = read(INSTANCE_HEADER)?.map(ToOwned::to_owned);
         let attempt = attempt(metadata);
         let attempt = attempt.map_err(|_| RegistrationRefusal::BadMetadata(ATTEMPT_HEADER))?;
-        Ok(Self { mode, instance, attempt, caller: caller.name().to_owned() })
+        let bad_proof = || RegistrationRefusal::BadMetadata(PROOF_HEADER);
+        let proof = read(PROOF_HEADER)?.map(|text| Proof::parse(text).ok_or_else(bad_proof));
+        let shown = read(SESSION_HEADER)?.and_then(|text| text.parse().ok());
+        let caller = caller.name().to_owned();
+        Ok(Self { mode, instance, attempt, caller, proof: proof.transpose()?, shown })
     }
 }
 
@@ -96,6 +108,16 @@ mod tests {
             (origin.mode, origin.instance.as_deref()),
             (RegistrationMode::Attach, Some("pod-1"))
         );
+        metadata.insert(SESSION_HEADER, "7".parse().unwrap());
+        metadata.insert(PROOF_HEADER, "sixteen bytes at".parse().unwrap());
+        let origin = Origin::read(&metadata, &Identity::anybody()).unwrap();
+        assert_eq!((origin.shown, origin.proof.is_some()), (Some(7), true));
+        assert!(!format!("{origin:?}").contains("sixteen"), "a proof is a secret");
+        for bad in ["x".repeat(15), "x".repeat(65)] {
+            metadata.insert(PROOF_HEADER, bad.parse().unwrap());
+            Origin::read(&metadata, &Identity::anybody()).unwrap_err();
+        }
+        metadata.remove(PROOF_HEADER);
         metadata.insert(REGISTER_MODE_HEADER, "share".parse().unwrap());
         Origin::read(&metadata, &Identity::anybody()).unwrap_err();
     }

@@ -27,6 +27,11 @@ impl Attempt {
         is_name.then(|| Self { client: client.to_owned(), number })
     }
 
+    /// The number, which rises with each attempt of the client.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Whether the client has abandoned this attempt: `latest` is a later one of the same client.
     pub fn is_left_over(&self, latest: Option<&Self>) -> bool {
         latest.is_some_and(|latest| latest.client == self.client && latest.number > self.number)

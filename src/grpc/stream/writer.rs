@@ -65,6 +65,9 @@ impl<K: StreamKind> ReplyWriter<K> {
         loop {
             if self.edge.shutdown.is_cancelled() {
                 self.stream.close(StreamEnd::ShuttingDown);
+            } else if !self.edge.registry.may_decide() {
+                // The lease may have ended while this process did not run.
+                self.stream.close(StreamEnd::MemberFenced);
             }
             if let Some(end) = self.stream.end() {
                 let first = !mem::replace(&mut self.has_sent_farewell, true);

@@ -1,0 +1,160 @@
+//! What the driver asks of the service: ends of sessions, answers, and facts for the member's
+//! record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use monoceros_cluster::{Details, Effect, EndReason, Epoch, Incarnation, RmId};
+use monoceros_cluster_store::Host;
+use tokio::sync::watch;
+use tracing::{error, info, warn};
+
+use super::membership::{Membership, SESSION_LOAD};
+use crate::chance::random_bits;
+use crate::grpc::end::StreamEnd;
+use crate::watchdog::{Healthy, Readiness};
+
+/// The service around the member.
+pub(super) struct Service {
+    pub(super) membership: Arc<Membership>,
+    /// Health of the front: a member whose front hangs loses its lease.
+    pub(super) healthy: Healthy,
+    /// Addresses and version. The load is added.
+    pub(super) details: Details,
+    /// Nodes and applications, counted by a task.
+    pub(super) counted: Arc<AtomicU64>,
+    pub(super) lease: LeaseState,
+    pub(super) readiness: watch::Sender<Readiness>,
+}
+
+/// The member's right to decide, as probes report it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeaseState {
+    /// No renewal has counted yet.
+    Joining,
+    Ready,
+    /// The lease is over.
+    Fenced,
+    /// The store went back to an earlier state.
+    Restored,
+}
+
+impl Service {
+    /// Reports to probes what has changed since the last call.
+    fn report(&self) {
+        let handle = self.membership.handle();
+        let problem = handle.and_then(monoceros_cluster_store::Handle::problem);
+        let readiness = readiness(self.lease, problem.as_deref());
+        self.readiness.send_if_modified(|last| {
+            let is_new = *last != readiness;
+            *last = readiness;
+            is_new
+        });
+    }
+
+    fn enter(&mut self, lease: LeaseState) {
+        self.lease = lease;
+        self.report();
+    }
+
+    fn end_session(&self, rm: &RmId, epoch: Epoch, reason: EndReason) {
+        let by = self.membership.lost(rm, epoch);
+        let Some(registry) = self.membership.registry() else { return };
+        let end = match reason {
+            EndReason::Fenced => StreamEnd::MemberFenced,
+            EndReason::Superseded => StreamEnd::Superseded { by },
+            EndReason::Moved(owner) => {
+                let owner = owner.and_then(|owner| self.membership.address_of(&owner));
+                StreamEnd::SessionMoved { owner }
+            }
+            EndReason::Deregistered => StreamEnd::Deregistered,
+            EndReason::Leaving => StreamEnd::ShuttingDown,
+        };
+        registry.end_unclaimed(&rm.0, epoch.0, end);
+    }
+}
+
+impl Host for Service {
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Answer(call, answer) => self.membership.answer(call, answer),
+            Effect::Forward(call, rm, owner) => {
+                tokio::spawn(Arc::clone(&self.membership).redirect(call, rm, owner));
+            }
+            Effect::EndSession(rm, epoch, reason) => self.end_session(&rm, epoch, reason),
+            Effect::DeregistrationEnded(rm, _) => self.membership.freed(&rm),
+            Effect::HandOverEnded(rm, moved) => {
+                info!(rm = &*rm.0, moved, "hand-over of a resource manager ended");
+            }
+            Effect::Ready => {
+                info!("this member may decide");
+                self.enter(LeaseState::Ready);
+            }
+            Effect::Fenced => {
+                warn!("this member may not decide: its lease is over");
+                self.enter(LeaseState::Fenced);
+            }
+            Effect::Restored => {
+                error!("this member may not decide: the arbiter went back to an earlier state");
+                self.enter(LeaseState::Restored);
+            }
+            Effect::BeginAgain => {
+                warn!("this member was deposed and joins again");
+                self.enter(LeaseState::Joining);
+            }
+            Effect::Exit => error!("another process has the id of this member"),
+            Effect::Left => info!("this member has left the cluster"),
+            // The former owner learns it with its next renewal. `Ask` never comes here.
+            Effect::Notify(..) | Effect::Ask(..) => {}
+        }
+    }
+
+    fn front_answers(&mut self) -> bool {
+        self.report();
+        self.healthy.is_watched_and_serving()
+    }
+
+    fn details(&mut self) -> Details {
+        let sessions = u64::try_from(self.membership.served()).unwrap_or(u64::MAX);
+        let counted = self.counted.load(Ordering::Relaxed);
+        let load = sessions.saturating_mul(SESSION_LOAD).saturating_add(counted);
+        Details { load, ..self.details.clone() }
+    }
+
+    fn incarnation(&mut self) -> Incarnation {
+        let incarnation = Incarnation(random_bits());
+        self.membership.begin_again(incarnation);
+        incarnation
+    }
+}
+
+/// The answer to probes, with the arbiter's problem, if there is one.
+fn readiness(lease: LeaseState, problem: Option<&str>) -> Readiness {
+    let why = match lease {
+        LeaseState::Ready => return Readiness::Ready,
+        LeaseState::Joining => {
+            "this member is joining the cluster, which takes up to a lease after a crash, and for \
+             ever while another process has its id"
+        }
+        LeaseState::Fenced => "this member may not decide: its lease is over",
+        LeaseState::Restored => {
+            "the arbiter went back to an earlier state, which an operator has to accept"
+        }
+    };
+    let problem = problem.map(|problem| format!("; the arbiter does not answer: {problem}"));
+    Readiness::NotYet(format!("{why}{}", problem.unwrap_or_default()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_get_the_reason_and_the_problem_of_the_arbiter() {
+        assert_eq!(readiness(LeaseState::Ready, Some("late")), Readiness::Ready);
+        let why = "this member may not decide: its lease is over; the arbiter does not answer: \
+                   http://e:2379: connection refused";
+        let shown = readiness(LeaseState::Fenced, Some("http://e:2379: connection refused"));
+        assert_eq!(shown, Readiness::NotYet(why.into()));
+    }
+}

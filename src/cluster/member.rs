@@ -1,0 +1,168 @@
+//! The member of this process, from its first renewal to its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use monoceros_actors::SchedulerHandle;
+use monoceros_actors::snapshot::TOTAL;
+use monoceros_cluster::{Details, Event, Incarnation, MemberId, Nanos, Owner, Timing};
+use monoceros_cluster_store::{Arbiter, Clock, Driver, Outcome, Store, boot_time};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::host::{LeaseState, Service};
+use super::membership::{Membership, Probe, accepts_connections};
+use super::{Listening, MemberEnd, identity, store};
+use crate::chance::random_bits;
+use crate::grpc::registry::Claims;
+use crate::settings::{ClusterSettings, Settings};
+use crate::watchdog::{Healthy, Readiness};
+
+/// The member of this process. Its tasks end when this is dropped.
+pub struct Member {
+    membership: Arc<Membership>,
+    readiness: watch::Receiver<Readiness>,
+    /// `None` while the driver runs.
+    outcome: watch::Receiver<Option<Outcome>>,
+    tasks: [AbortHandle; 2],
+}
+
+/// Parts of a member that a test replaces.
+pub(super) struct Parts {
+    pub(super) id: String,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Clock,
+    pub(super) probe: Probe,
+}
+
+impl Member {
+    /// Starts the member, if the settings name an arbiter. It joins in the background.
+    pub async fn start(
+        settings: &Settings,
+        handle: &SchedulerHandle,
+        healthy: Healthy,
+        listening: Listening,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(store) = store::open(&settings.cluster).await? else { return Ok(None) };
+        let id = identity::of_this_process(settings)?;
+        let parts = Parts { id, store, clock: Arc::new(boot_time), probe: accepts_connections };
+        Self::begin(&settings.cluster, handle, healthy, listening, parts).map(Some)
+    }
+
+    pub(super) fn begin(
+        settings: &ClusterSettings,
+        handle: &SchedulerHandle,
+        healthy: Healthy,
+        listening: Listening,
+        parts: Parts,
+    ) -> anyhow::Result<Self> {
+        let lease = Nanos::try_from(settings.lease.as_nanos()).unwrap_or(Nanos::MAX);
+        let timing = Timing::new(lease).context("`cluster.lease`")?;
+        let incarnation = Incarnation(random_bits());
+        let me = Owner { member: MemberId(parts.id.into()), incarnation };
+        let membership = Arc::new(Membership::new(me.clone(), parts.probe));
+        let counted = Arc::new(AtomicU64::new(0));
+        let (sender, readiness) = watch::channel(Readiness::NotYet("joining the cluster".into()));
+        let service = Service {
+            membership: Arc::clone(&membership),
+            healthy,
+            details: details(settings, listening),
+            counted: Arc::clone(&counted),
+            lease: LeaseState::Joining,
+            readiness: sender,
+        };
+        info!(
+            member = &*me.member.0,
+            cluster = settings.name,
+            arbiter = settings.arbiter.name(),
+            grpc = service.details.grpc,
+            "this process is a member of a cluster"
+        );
+        let arbiter = Arbiter::new(parts.store);
+        let driver = Driver::new(me, timing, arbiter, parts.clock, service);
+        let (driver, access) = driver.context("`cluster.lease`")?;
+        membership.run_by(access);
+        let (sender, outcome) = watch::channel(None);
+        let of_driver = Arc::clone(&membership);
+        let driver = tokio::spawn(async move {
+            let (ended, _) = driver.run().await;
+            of_driver.close();
+            sender.send_replace(Some(ended));
+        });
+        let count = tokio::spawn(count(handle.clone(), counted, settings.lease));
+        let tasks = [driver.abort_handle(), count.abort_handle()];
+        Ok(Self { membership, readiness, outcome, tasks })
+    }
+
+    /// The claims of registrations.
+    pub fn claims(&self) -> Arc<dyn Claims> {
+        Arc::clone(&self.membership) as _
+    }
+
+    /// Whether the member may decide, for probes.
+    pub fn readiness(&self) -> watch::Receiver<Readiness> {
+        self.readiness.clone()
+    }
+
+    /// Waits until the member has ended by itself. Never returns after [`Self::leave`].
+    pub async fn ended(&self) -> MemberEnd {
+        let mut outcome = self.outcome.clone();
+        let ended = outcome.wait_for(Option::is_some).await.map(|ended| *ended);
+        match ended {
+            Ok(Some(Outcome::IdInUse)) => MemberEnd::IdInUse,
+            Ok(Some(Outcome::Left) | None) => std::future::pending().await,
+            Err(_) => MemberEnd::Lost,
+        }
+    }
+
+    /// Hands all resource managers over to other members that live, and leaves the cluster. Gives
+    /// up after `patience`: then others wait for the lease to be over.
+    pub async fn leave(&self, patience: Duration) {
+        let leave = async {
+            let Some(handle) = self.membership.handle() else { return };
+            let successors = self.membership.successors();
+            if handle.send(Event::Leave(successors)).await {
+                // Fails if the driver was lost.
+                let _ = self.outcome.clone().wait_for(Option::is_some).await;
+            }
+        };
+        if timeout(patience, leave).await.is_err() {
+            warn!(?patience, "this member could not leave the cluster in time");
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Addresses and version for the member's record. There is no listener for other members.
+fn details(settings: &ClusterSettings, listening: Listening) -> Details {
+    let advertise = &settings.advertise;
+    Details {
+        grpc: advertise.grpc.clone().unwrap_or_else(|| listening.grpc.to_string()),
+        rest: advertise.rest.clone().unwrap_or_else(|| listening.rest.to_string()),
+        internal: String::new(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        load: 0,
+    }
+}
+
+/// Counts nodes and applications, once in each `pause`.
+async fn count(handle: SchedulerHandle, counted: Arc<AtomicU64>, pause: Duration) {
+    loop {
+        let mut sum = 0;
+        for partition in handle.partitions().await {
+            let applications = partition.applications.get(TOTAL).copied().unwrap_or_default();
+            sum += i64::from(partition.total_nodes) + i64::from(applications);
+        }
+        counted.store(u64::try_from(sum).unwrap_or_default(), Ordering::Relaxed);
+        sleep(pause).await;
+    }
+}

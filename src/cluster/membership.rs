@@ -1,0 +1,311 @@
+//! Registrations of this member on their way to a claim, and the claims that it holds.
+//!
+//! # Order
+//! The driver's task answers registrations and ends sessions, in the order of its effects. It
+//! changes the claims that are held here first and looks for the session in the registry then; the
+//! registry inserts a session first and looks here then. So one of both finds a claim that is lost
+//! while its session is opened.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use monoceros_cluster::{
+    CallId, Epoch, Event, Forwarded, Holder, Incarnation, Life, Owner, ProofHash, Refusal,
+    Registration, RmId, less_loaded,
+};
+use monoceros_cluster_store::Handle;
+use sha2::{Digest as _, Sha256};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tonic::metadata::AsciiMetadataValue;
+
+use crate::chance::random_bits;
+use crate::clock::now_ns;
+use crate::grpc::end::ClaimRefusal;
+use crate::grpc::registry::{Claimant, Claims, Registry, id_of};
+use crate::locked::locked;
+
+/// Time within which an owner has to accept a connection.
+const OWNER_PATIENCE: Duration = Duration::from_secs(1);
+/// Most bytes of an instance's name in a claim, whose record is bounded.
+const INSTANCE_BYTES: usize = 256;
+/// Load of a session besides its nodes and applications.
+pub(super) const SESSION_LOAD: u64 = 1_000;
+
+/// Finds out whether the member at an address can be reached.
+pub(super) type Probe = fn(String) -> BoxFuture<'static, bool>;
+
+/// The member's side that registrations and the driver share.
+pub(super) struct Membership {
+    /// Set before anything is claimed.
+    handle: OnceLock<Handle>,
+    registry: OnceLock<Weak<Registry>>,
+    probe: Probe,
+    next_call: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// Mutable state, never locked for long.
+struct State {
+    me: Owner,
+    /// Registrations without an answer.
+    calls: BTreeMap<CallId, Call>,
+    /// Deregistrations without an answer.
+    frees: BTreeMap<RmId, oneshot::Sender<()>>,
+    /// The claims that this member holds.
+    held: BTreeMap<RmId, Epoch>,
+}
+
+/// A registration without an answer.
+struct Call {
+    rm: RmId,
+    instance: Option<String>,
+    answer: oneshot::Sender<Result<u64, ClaimRefusal>>,
+}
+
+impl Membership {
+    pub(super) fn new(me: Owner, probe: Probe) -> Self {
+        let (calls, frees, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            handle: OnceLock::new(),
+            registry: OnceLock::new(),
+            probe,
+            next_call: AtomicU64::new(1),
+            state: Mutex::new(State { me, calls, frees, held }),
+        }
+    }
+
+    /// Sets the access to the driver. Only the first call counts.
+    pub(super) fn run_by(&self, handle: Handle) {
+        let _ = self.handle.set(handle);
+    }
+
+    pub(super) fn handle(&self) -> Option<&Handle> {
+        self.handle.get()
+    }
+
+    pub(super) fn registry(&self) -> Option<Arc<Registry>> {
+        self.registry.get()?.upgrade()
+    }
+
+    /// Replaces the incarnation.
+    pub(super) fn begin_again(&self, incarnation: Incarnation) {
+        self.state().me.incarnation = incarnation;
+    }
+
+    /// Number of resource managers that are served here.
+    pub(super) fn served(&self) -> usize {
+        self.state().held.len()
+    }
+
+    /// The gRPC address of a member, if its record was read with the last renewal.
+    pub(super) fn address_of(&self, owner: &Owner) -> Option<String> {
+        let members = self.handle()?.members();
+        let record = &members.get(&owner.member)?.value;
+        let is_it = record.owner == *owner && !record.details.grpc.is_empty();
+        is_it.then(|| record.details.grpc.clone())
+    }
+
+    /// Answers a registration. A claim that nobody waits for any more is freed.
+    pub(super) fn answer(&self, call: CallId, answer: Result<Epoch, Refusal>) {
+        let mut state = self.state();
+        let Some(Call { rm, answer: sender, .. }) = state.calls.remove(&call) else { return };
+        if let Ok(epoch) = &answer {
+            state.held.insert(rm.clone(), *epoch);
+        }
+        drop(state);
+        let answer = answer.map(|epoch| epoch.0).map_err(|refusal| self.refusal(refusal));
+        if let Err(Ok(epoch)) = sender.send(answer)
+            && let Some(handle) = self.handle().cloned()
+        {
+            // The driver's task calls this, so it cannot wait for room in its own queue.
+            tokio::spawn(async move { handle.send(Event::Deregister(rm, Epoch(epoch))).await });
+        }
+    }
+
+    /// Redirects a registration to the owner, or reports that the owner cannot be reached.
+    pub(super) async fn redirect(self: Arc<Self>, call: CallId, rm: RmId, owner: Owner) {
+        let address = self.address_of(&owner);
+        let is_reachable = match &address {
+            Some(address) => (self.probe)(address.clone()).await,
+            // Its record is younger than the last renewal here.
+            None => true,
+        };
+        let Some(handle) = self.handle() else { return };
+        if !is_reachable {
+            handle.send(Event::ForwardEnded(call, rm, Forwarded::NoAnswer)).await;
+            return;
+        }
+        // The driver comes first: it refuses another registration while this one is open.
+        handle.send(Event::ForwardEnded(call, rm, Forwarded::Answered)).await;
+        if let Some(Call { answer, .. }) = self.state().calls.remove(&call) {
+            let member = owner.member.0.to_string();
+            // The caller may have gone.
+            let _ = answer.send(Err(ClaimRefusal::NotOwner { member, owner: address }));
+        }
+    }
+
+    /// Notes that a claim is no longer held. Returns the instance whose registration ended it, if
+    /// that is known.
+    pub(super) fn lost(&self, rm: &RmId, epoch: Epoch) -> Option<String> {
+        let mut state = self.state();
+        if state.held.get(rm) == Some(&epoch) {
+            state.held.remove(rm);
+        }
+        state.calls.values().find(|call| call.rm == *rm)?.instance.clone()
+    }
+
+    /// Ends a deregistration.
+    pub(super) fn freed(&self, rm: &RmId) {
+        if let Some(done) = self.state().frees.remove(rm) {
+            let _ = done.send(());
+        }
+    }
+
+    /// Refuses all that waits: the driver has ended.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        // Dropped senders refuse.
+        state.calls.clear();
+        state.frees.clear();
+        state.held.clear();
+    }
+
+    /// Members for the resource managers that are served here: for each the less loaded of two
+    /// others that live.
+    pub(super) fn successors(&self) -> BTreeMap<RmId, Owner> {
+        let Some(handle) = self.handle() else { return BTreeMap::new() };
+        let (me, served): (_, Vec<_>) = {
+            let state = self.state();
+            (state.me.member.clone(), state.held.keys().cloned().collect())
+        };
+        let members = handle.members();
+        let live = members
+            .values()
+            .map(|record| &record.value)
+            .filter(|record| record.life == Life::Alive && record.owner.member != me);
+        let mut loads: Vec<_> =
+            live.map(|record| (record.owner.clone(), record.details.load)).collect();
+        let mut successors = BTreeMap::new();
+        for rm in served {
+            #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits")]
+            let draws = [random_bits() as u64, random_bits() as u64];
+            let Some(owner) = less_loaded(&loads, draws).cloned() else { break };
+            if let Some((_, load)) = loads.iter_mut().find(|(other, _)| *other == owner) {
+                *load += SESSION_LOAD;
+            }
+            successors.insert(rm, owner);
+        }
+        successors
+    }
+
+    fn refusal(&self, refusal: Refusal) -> ClaimRefusal {
+        let id = |owner: &Owner| owner.member.0.to_string();
+        match refusal {
+            Refusal::Fenced => ClaimRefusal::Fenced,
+            Refusal::Leaving => ClaimRefusal::Leaving,
+            Refusal::Busy | Refusal::Contended => ClaimRefusal::Contended,
+            Refusal::ArbiterUnavailable => ClaimRefusal::ArbiterUnavailable,
+            Refusal::OwnerUnreachable(owner) => {
+                ClaimRefusal::OwnerUnreachable { member: id(&owner) }
+            }
+            Refusal::NotOwner(owner) => {
+                ClaimRefusal::NotOwner { member: id(&owner), owner: self.address_of(&owner) }
+            }
+            Refusal::Superseded => ClaimRefusal::Superseded,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+}
+
+impl Claims for Membership {
+    fn claim(&self, claimant: Claimant) -> BoxFuture<'_, Result<u64, ClaimRefusal>> {
+        async move {
+            let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
+            let call = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
+            let (answer, answered) = oneshot::channel();
+            let instance = claimant.instance.clone();
+            let registration = registration(call, claimant);
+            let rm = registration.rm.clone();
+            self.state().calls.insert(call, Call { rm, instance, answer });
+            if let Err(refusal) = handle.register(registration) {
+                self.state().calls.remove(&call);
+                return Err(self.refusal(refusal));
+            }
+            answered.await.unwrap_or(Err(ClaimRefusal::Fenced))
+        }
+        .boxed()
+    }
+
+    fn free<'a>(&'a self, rm_id: &'a str, session: u64) -> BoxFuture<'a, ()> {
+        async move {
+            let (Some(handle), rm) = (self.handle(), RmId(rm_id.into())) else { return };
+            let (done, freed) = oneshot::channel();
+            {
+                let mut state = self.state();
+                if state.held.get(&rm) != Some(&Epoch(session)) {
+                    return;
+                }
+                state.frees.insert(rm.clone(), done);
+            }
+            if handle.send(Event::Deregister(rm.clone(), Epoch(session))).await {
+                // Fails if the driver has ended: the claim is free with the incarnation.
+                let _ = freed.await;
+            } else {
+                self.state().frees.remove(&rm);
+            }
+        }
+        .boxed()
+    }
+
+    fn holds(&self, rm_id: &str, session: u64) -> bool {
+        self.state().held.get(&RmId(rm_id.into())) == Some(&Epoch(session))
+    }
+
+    fn may_decide(&self) -> bool {
+        self.handle().is_some_and(|handle| handle.gate().is_open())
+    }
+
+    fn incarnation(&self) -> AsciiMetadataValue {
+        id_of(self.state().me.incarnation.0)
+    }
+
+    fn serve(&self, registry: &Arc<Registry>) {
+        let _ = self.registry.set(Arc::downgrade(registry));
+    }
+}
+
+/// The registration as the rules of the cluster see it.
+fn registration(call: CallId, claimant: Claimant) -> Registration {
+    let proof = claimant.proof.map(|proof| ProofHash(Sha256::digest(proof.as_bytes()).into()));
+    let instance = claimant.instance.unwrap_or_default();
+    let holder = Holder {
+        caller: claimant.caller.into(),
+        instance: instance[..instance.floor_char_boundary(INSTANCE_BYTES)].into(),
+        policy_group: claimant.policy_group.into(),
+        proof,
+        attempt: claimant.attempt.unwrap_or_default(),
+    };
+    Registration {
+        call,
+        rm: RmId(claimant.rm_id.into()),
+        holder,
+        shown_epoch: claimant.shown.map(Epoch),
+        is_forwarded: false,
+        since_ms: u64::try_from(now_ns() / 1_000_000).unwrap_or_default(),
+    }
+}
+
+/// Whether a TCP connection to the address can be made.
+pub(super) fn accepts_connections(address: String) -> BoxFuture<'static, bool> {
+    async move { matches!(timeout(OWNER_PATIENCE, TcpStream::connect(address)).await, Ok(Ok(_))) }
+        .boxed()
+}

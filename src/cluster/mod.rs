@@ -1,0 +1,55 @@
+//! Membership in a cluster: several processes as one scheduler, each resource manager served by one
+//! of them.
+//!
+//! The rules are in `monoceros-cluster`, their driver and the stores in `monoceros-cluster-store`.
+//! This module connects a driver with the service: a registration waits for its claim, a lost claim
+//! ends its session, and whatever hands answers to a stream looks at the gate first.
+//!
+//! # Invariants
+//! * Without an arbiter there is no task, no socket and no allocation more than without this
+//!   module.
+//! * A session has ended before the driver goes on with anything else.
+//! * A registration that was sent to the driver gets exactly one answer, also when the driver ends.
+//!
+//! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
+//! the driver asks of the service), `identity` (the id), `store` (the arbiter).
+
+#[cfg(not(feature = "cluster"))]
+mod absent;
+#[cfg(feature = "cluster")]
+mod host;
+#[cfg(feature = "cluster")]
+mod identity;
+#[cfg(feature = "cluster")]
+mod member;
+#[cfg(feature = "cluster")]
+mod membership;
+#[cfg(feature = "cluster")]
+mod store;
+#[cfg(all(test, feature = "cluster"))]
+mod tests;
+
+use std::net::SocketAddr;
+
+#[cfg(not(feature = "cluster"))]
+pub use self::absent::Member;
+#[cfg(feature = "cluster")]
+pub use self::member::Member;
+
+/// Addresses that this process listens on.
+#[derive(Clone, Copy, Debug)]
+pub struct Listening {
+    /// The gRPC edge.
+    pub grpc: SocketAddr,
+    /// The REST edge.
+    pub rest: SocketAddr,
+}
+
+/// Why the member of this process ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberEnd {
+    /// Another process has the id of the member.
+    IdInUse,
+    /// The member's task was lost.
+    Lost,
+}

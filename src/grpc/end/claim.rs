@@ -1,0 +1,100 @@
+//! The reasons for which a registration wins no claim in a cluster, and their statuses.
+
+use std::time::Duration;
+
+use tonic::{Code, Status};
+
+use super::status::{detailed_status, with_owner};
+use super::{AT_ONCE, LATER, SOON};
+
+/// Why a registration won no claim. The earlier session of the resource manager may have ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimRefusal {
+    /// This member may not decide, because its lease is over or has not begun.
+    #[error("this member of the cluster may not decide now")]
+    Fenced,
+    /// This member ends.
+    #[error("this member of the cluster is ending: register at another one")]
+    Leaving,
+    /// Another change of the claim was under way.
+    #[error("the claim of the resource manager is being changed: register again")]
+    Contended,
+    /// The store of the claims does not answer.
+    #[error("the arbiter of the cluster does not answer")]
+    ArbiterUnavailable,
+    /// The owner cannot be reached. It is asked to hand over, or loses its claims a lease after its
+    /// last sign of life.
+    #[error("member `{member}` serves the resource manager and cannot be reached")]
+    OwnerUnreachable {
+        /// The id of the owner.
+        member: String,
+    },
+    /// Another member serves the resource manager.
+    #[error("member `{member}` serves the resource manager")]
+    NotOwner {
+        /// The id of the owner.
+        member: String,
+        /// Its gRPC address, if it is known.
+        owner: Option<String>,
+    },
+    /// Another process of the resource manager, or a later attempt of this one, has registered.
+    #[error("the resource manager was registered again by another process, or later")]
+    Superseded,
+}
+
+impl ClaimRefusal {
+    fn retry(&self) -> Duration {
+        match self {
+            Self::NotOwner { owner: Some(_), .. } | Self::Leaving => AT_ONCE,
+            Self::Superseded => LATER,
+            Self::Fenced
+            | Self::Contended
+            | Self::ArbiterUnavailable
+            | Self::OwnerUnreachable { .. }
+            | Self::NotOwner { owner: None, .. } => SOON,
+        }
+    }
+}
+
+impl From<&ClaimRefusal> for Status {
+    fn from(refusal: &ClaimRefusal) -> Self {
+        let (code, reason) = match refusal {
+            ClaimRefusal::Fenced => (Code::Unavailable, "MEMBER_FENCED"),
+            ClaimRefusal::Leaving => (Code::Unavailable, "SHUTTING_DOWN"),
+            ClaimRefusal::Contended => (Code::Unavailable, "CLAIM_CONTENDED"),
+            ClaimRefusal::ArbiterUnavailable => (Code::Unavailable, "ARBITER_UNAVAILABLE"),
+            ClaimRefusal::OwnerUnreachable { .. } => (Code::Unavailable, "OWNER_UNREACHABLE"),
+            ClaimRefusal::NotOwner { .. } => (Code::Unavailable, "NOT_OWNER"),
+            ClaimRefusal::Superseded => (Code::Aborted, "SESSION_SUPERSEDED"),
+        };
+        let (member, owner) = match refusal {
+            ClaimRefusal::NotOwner { member, owner } => (Some(member), owner.as_deref()),
+            ClaimRefusal::OwnerUnreachable { member } => (Some(member), None),
+            _ => (None, None),
+        };
+        let member = member.map(|member| ("member", member.clone()));
+        let about = member.into_iter().chain(owner.map(|owner| ("owner", owner.to_owned())));
+        let text = refusal.to_string();
+        let status = detailed_status(code, reason, &text, about, Some(refusal.retry()));
+        with_owner(status, owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::{OWNER_TRAILER, REASON_TRAILER};
+
+    #[test]
+    fn a_redirect_names_the_owner() {
+        let member = "m-2".to_owned();
+        let refusal = ClaimRefusal::NotOwner { member, owner: Some("m-2:50051".to_owned()) };
+        let status = Status::from(&refusal);
+        assert_eq!(status.code(), Code::Unavailable);
+        assert_eq!(status.metadata().get(REASON_TRAILER).unwrap(), "NOT_OWNER");
+        assert_eq!(status.metadata().get(OWNER_TRAILER).unwrap(), "m-2:50051");
+        let status = Status::from(&ClaimRefusal::Superseded);
+        assert_eq!(status.code(), Code::Aborted);
+        assert!(status.metadata().get(OWNER_TRAILER).is_none());
+    }
+}
