@@ -2,7 +2,7 @@
 //!
 //! The demo draws its cluster from them, the simulator its samples and its ties, so that a
 //! surprising run can be repeated. Only whole numbers are used, because the last bit of a
-//! floating-point function may differ between platforms. Only ids ([`random_bits`]) have no seed.
+//! floating-point function may differ between platforms. Only ids (`random_bits`) have no seed.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;

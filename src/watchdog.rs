@@ -92,7 +92,7 @@ impl Healthy {
     }
 
     /// Makes a health that its sender changes.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "cluster"))]
     pub(crate) fn watched() -> (watch::Sender<Health>, Self) {
         let (sender, health) = watch::channel(Health::Serving);
         (sender, Self::new(health))

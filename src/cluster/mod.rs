@@ -3,7 +3,7 @@
 //!
 //! The rules are in `monoceros-cluster`, their driver and the stores in `monoceros-cluster-store`.
 //! This module connects a driver with the service: a registration waits for its claim, a lost claim
-//! ends its session, and whatever hands answers to a stream looks at the gate first.
+//! ends its session, and each hand-over of answers to a stream checks the gate first.
 //!
 //! # Invariants
 //! * Without an arbiter there is no task, no socket and no allocation more than without this

@@ -3,8 +3,7 @@
 //! # Order
 //! Whatever can refuse a registration is checked before the claim, since a claim ends the session
 //! that the resource manager has, here or at another member. The slot is locked after the claim, and
-//! whether the claim is still held is looked at under this lock: of two registrations the later
-//! claim wins. A failure after the claim frees it.
+//! the claim is checked again under this lock: of two registrations the later claim wins. A failure after the claim frees it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -161,7 +160,7 @@ impl Registry {
         if let Some(earlier) = earlier {
             earlier.stop(&StreamEnd::Superseded { by });
         }
-        // Looked at again once the session can be found: a claim that is lost later ends it there.
+        // Checked again now that the session can be found: a claim that is lost later ends it there.
         if let Err(refusal) = self.check_claim(&rm_id, number) {
             self.remove(current, &session, CLAIM_LOST, &StreamEnd::MemberFenced).await;
             return Err(refusal);
