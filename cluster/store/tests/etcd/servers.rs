@@ -66,9 +66,11 @@ fn find(
     make(&target.join("etcd")).map(Program)
 }
 
-/// A path below the root of the repository.
+/// A path below the root of the repository, from any of its packages.
 fn source(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = package.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    root.unwrap_or(package).join(path)
 }
 
 fn may_install() -> Result<(), String> {
