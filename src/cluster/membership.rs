@@ -283,13 +283,20 @@ impl Claims for Membership {
     }
 }
 
+/// Returns the beginning of the name of an instance, at most `INSTANCE_BYTES` of it.
+fn beginning(instance: &str) -> &str {
+    let fits = |&bytes: &usize| instance.is_char_boundary(bytes);
+    let end = (0..=INSTANCE_BYTES.min(instance.len())).rev().find(fits);
+    &instance[..end.unwrap_or_default()]
+}
+
 /// The registration as the rules of the cluster see it.
 fn registration(call: CallId, claimant: Claimant) -> Registration {
     let proof = claimant.proof.map(|proof| ProofHash(Sha256::digest(proof.as_bytes()).into()));
     let instance = claimant.instance.unwrap_or_default();
     let holder = Holder {
         caller: claimant.caller.into(),
-        instance: instance[..instance.floor_char_boundary(INSTANCE_BYTES)].into(),
+        instance: beginning(&instance).into(),
         policy_group: claimant.policy_group.into(),
         proof,
         attempt: claimant.attempt.unwrap_or_default(),

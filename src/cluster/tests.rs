@@ -1,4 +1,5 @@
 //! Members with registries and schedulers of their own on one store in memory, in virtual time.
+#![allow(clippy::unwrap_used)] // The lint sees no tests behind two conditions.
 
 use std::sync::Arc;
 use std::time::Duration;
