@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use monoceros::connections::Connections;
-use monoceros::grpc;
+use monoceros::grpc::{self, RegistrationSources};
 use monoceros::identity::Access;
 use monoceros::reads::Source;
 use monoceros::settings::{Flags, Settings};
@@ -248,7 +248,8 @@ async fn serve(listener: TcpListener, handle: SchedulerHandle) {
     let access = Arc::new(Access::open());
     let healthy = Healthy::fixed(Health::Serving);
     let source = Source::new(handle, &settings);
-    let served = grpc::serve(connections, source, access, &settings, None, healthy, shutdown).await;
+    let none = RegistrationSources::default();
+    let served = grpc::serve(connections, source, access, &settings, none, healthy, shutdown).await;
     served.expect("the edge goes on");
 }
 

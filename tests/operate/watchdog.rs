@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros::connections::Connections;
+use monoceros::grpc::{self, RegistrationSources};
 use monoceros::logbook::Logbook;
 use monoceros::reads::Source;
+use monoceros::rest;
 use monoceros::security::Security;
 use monoceros::settings::{Flags, Settings};
 use monoceros::watchdog::Watchdog;
-use monoceros::{grpc, rest};
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -81,7 +82,8 @@ impl Watched {
         let (access, health) = (Arc::clone(&security.access), watchdog.health());
         let stopping = stop.clone();
         tokio::spawn(async move {
-            grpc::serve(rpc, source, access, &settings, None, health, stopping).await
+            let none = RegistrationSources::default();
+            grpc::serve(rpc, source, access, &settings, none, health, stopping).await
         });
         let [grpc, http] = addresses;
         Self { handle, grpc, http, stop, _watchdog: watchdog }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros::connections::Connections;
-use monoceros::grpc;
+use monoceros::grpc::{self, RegistrationSources};
 use monoceros::identity::Access;
 use monoceros::reads::Source;
 use monoceros::settings::{Flags, Settings};
@@ -87,7 +87,8 @@ fn serve(listener: TcpListener) -> (SchedulerHandle, CancellationToken, JoinHand
     let access = Arc::new(Access::load(&settings.identity).unwrap());
     let (healthy, until) = (Healthy::fixed(Health::Serving), stop.clone());
     let serves = tokio::spawn(async move {
-        grpc::serve(connections, source, access, &settings, None, healthy, until).await.unwrap();
+        let none = RegistrationSources::default();
+        grpc::serve(connections, source, access, &settings, none, healthy, until).await.unwrap();
     });
     (scheduler, stop, serves)
 }
