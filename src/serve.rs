@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::cli::{BUILD, ServeArgs};
-use crate::cluster::{Listening, Member, MemberEnd};
+use crate::cluster::{Listening, Member, MemberEnd, MemberListener};
 use crate::connections::descriptors::Descriptors;
 use crate::connections::{Connections, Limits};
 use crate::files::Refresh;
@@ -107,6 +107,7 @@ pub async fn run(
     let rpc = listen("grpc.address", settings.grpc.address).await?;
     let http = listen("rest.address", settings.rest.address).await?;
     let (rpc_address, http_address) = (rpc.local_addr()?, http.local_addr()?);
+    let members = MemberListener::open(&settings).await?;
 
     for warning in security.warnings(rpc_address, http_address) {
         warn!(%warning, "security");
@@ -115,6 +116,7 @@ pub async fn run(
     let shutdown = CancellationToken::new();
     let hangup = signal(SignalKind::hangup())?;
     let mut sources = security.sources();
+    sources.extend(members.iter().flat_map(MemberListener::sources));
     let policy_files = policies.as_ref().map(|(files, _)| Arc::clone(files));
     let watches = settings.scheduler.watch_queues;
     sources.extend(keep_queues(queues, policies, watches, &handle, &shutdown));
@@ -136,12 +138,15 @@ pub async fn run(
     // The first source, so that a new log filter applies to the log lines of the other sources.
     sources.insert(0, Arc::new(live));
     let edges = JoinSet::new();
-    let listening = Listening { grpc: rpc_address, rest: http_address };
+    let internal = members.as_ref().map(MemberListener::address).transpose()?;
+    let listening =
+        (Listening { grpc: rpc_address, rest: http_address, internal }, members.as_ref());
     let member = Member::start(&settings, &handle, watchdog.health(), listening).await?;
     let mut service =
         Running { settings, handle, traces, shutdown, watchdog, systemd, edges, member };
     let healthy = service.spawn_manager(local_manager);
-    service.spawn_edges(rpc, http, logbook, healthy, &security.access, policy_files);
+    let listeners = Listeners { rpc, http, members };
+    service.spawn_edges(listeners, logbook, healthy, &security.access, policy_files);
     // From the ready message on, a signal must not kill the process unhandled.
     let signals = Signals::new()?;
     service.systemd.ready(&format!("grpc={rpc_address} http={http_address}"));
@@ -173,6 +178,13 @@ struct Running {
     edges: JoinSet<anyhow::Result<()>>,
     /// Membership in a cluster, if the settings name an arbiter.
     member: Option<Member>,
+}
+
+/// Connections of both edges, and the listener for other members of a cluster.
+struct Listeners {
+    rpc: Connections,
+    http: Connections,
+    members: Option<MemberListener>,
 }
 
 /// Why the service ends.
@@ -236,8 +248,7 @@ impl Running {
 
     fn spawn_edges(
         &mut self,
-        rpc: Connections,
-        http: Connections,
+        Listeners { rpc, http, members }: Listeners,
         logbook: Logbook,
         of_probes: Healthy,
         access: &Arc<Access>,
@@ -249,7 +260,16 @@ impl Running {
         let beside = (source.door.clone(), source.logbook.clone());
         let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
         let claims = self.member.as_ref().map(Member::claims);
-        let of_registrations = grpc::RegistrationSources { policies: policy_files, claims };
+        let members = members.map(|listener| {
+            let (handle, shutdown, settings) = self.shared();
+            let (beside, healthy) = (beside.clone(), of_probes.clone());
+            let rest = &settings.rest;
+            let stop = shutdown.clone();
+            let rest = rest::router_for_members(handle, beside, rest, healthy, stop);
+            listener.into_edge(rest, shutdown)
+        });
+        let of_registrations =
+            grpc::RegistrationSources { policies: policy_files, claims, members };
         self.edges.spawn(async move {
             let served = grpc::serve(
                 rpc,

@@ -22,9 +22,9 @@ use monoceros_actors::{SPIN_MAX, SchedulerBuilder};
 use serde::Deserialize;
 
 pub use self::callback::CallbackSettings;
+pub use self::cluster::{ArbiterKind, ClusterSettings, ClusterTlsSettings, ServiceSettings};
 #[cfg(feature = "cluster")]
-pub(crate) use self::cluster::member_id;
-pub use self::cluster::{ArbiterKind, ClusterSettings, ServiceSettings};
+pub(crate) use self::cluster::{is_loopback, member_id};
 pub use self::edges::{ClientAuth, GrpcSettings, ReadSettings, RestSettings, TlsSettings};
 pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};

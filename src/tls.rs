@@ -184,7 +184,7 @@ fn verifier(
 }
 
 /// Returns all certificates of a PEM file. `None` if there are none, or one is unreadable.
-fn certificates(content: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
+pub(crate) fn certificates(content: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let certificates = CertificateDer::pem_slice_iter(content).collect::<Result<Vec<_>, _>>();
     certificates.ok().filter(|certificates| !certificates.is_empty())
 }

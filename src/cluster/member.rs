@@ -14,8 +14,11 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use super::MemberListener;
 use super::host::{LeaseState, Service};
 use super::membership::{Membership, Probe, accepts_connections};
+use super::peers::{Links, Peers, keep_links};
+use super::tls::MemberTls;
 use super::{Listening, MemberEnd, identity, store};
 use crate::chance::random_bits;
 use crate::grpc::registry::Claims;
@@ -28,7 +31,7 @@ pub struct Member {
     readiness: watch::Receiver<Readiness>,
     /// `None` while the driver runs.
     outcome: watch::Receiver<Option<Outcome>>,
-    tasks: [AbortHandle; 2],
+    tasks: [AbortHandle; 3],
 }
 
 /// Parts of a member that a test replaces.
@@ -37,6 +40,8 @@ pub(super) struct Parts {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Clock,
     pub(super) probe: Probe,
+    /// TLS of connections to other members.
+    pub(super) tls: Option<MemberTls>,
 }
 
 impl Member {
@@ -45,11 +50,13 @@ impl Member {
         settings: &Settings,
         handle: &SchedulerHandle,
         healthy: Healthy,
-        listening: Listening,
+        (listening, listener): (Listening, Option<&MemberListener>),
     ) -> anyhow::Result<Option<Self>> {
         let Some(store) = store::open(&settings.cluster).await? else { return Ok(None) };
         let id = identity::of_this_process(settings)?;
-        let parts = Parts { id, store, clock: Arc::new(boot_time), probe: accepts_connections };
+        let tls = listener.and_then(MemberListener::tls);
+        let (clock, probe): (Clock, Probe) = (Arc::new(boot_time), accepts_connections);
+        let parts = Parts { id, store, clock, probe, tls };
         Self::begin(&settings.cluster, handle, healthy, listening, parts).map(Some)
     }
 
@@ -64,7 +71,7 @@ impl Member {
         let timing = Timing::new(lease).context("`cluster.lease`")?;
         let incarnation = Incarnation(random_bits());
         let me = Owner { member: MemberId(parts.id.into()), incarnation };
-        let membership = Arc::new(Membership::new(me.clone(), parts.probe));
+        let membership = Arc::new(Membership::new(me.clone(), Links::new(parts.tls), parts.probe));
         let counted = Arc::new(AtomicU64::new(0));
         let (sender, readiness) = watch::channel(Readiness::NotYet("joining the cluster".into()));
         let service = Service {
@@ -85,7 +92,9 @@ impl Member {
         let arbiter = Arbiter::new(parts.store);
         let driver = Driver::new(me, timing, arbiter, parts.clock, service);
         let (driver, access) = driver.context("`cluster.lease`")?;
+        let members = access.watch_members();
         membership.run_by(access);
+        let links = tokio::spawn(keep_links(Arc::downgrade(&membership), members));
         let (sender, outcome) = watch::channel(None);
         let of_driver = Arc::clone(&membership);
         let driver = tokio::spawn(async move {
@@ -94,13 +103,18 @@ impl Member {
             sender.send_replace(Some(ended));
         });
         let count = tokio::spawn(count(handle.clone(), counted, settings.lease));
-        let tasks = [driver.abort_handle(), count.abort_handle()];
+        let tasks = [driver.abort_handle(), count.abort_handle(), links.abort_handle()];
         Ok(Self { membership, readiness, outcome, tasks })
     }
 
     /// The claims of registrations.
     pub fn claims(&self) -> Arc<dyn Claims> {
         Arc::clone(&self.membership) as _
+    }
+
+    /// The other members.
+    pub fn peers(&self) -> Peers {
+        Peers::of(Arc::clone(&self.membership))
     }
 
     /// Whether the member may decide, for probes.
@@ -142,13 +156,15 @@ impl Drop for Member {
     }
 }
 
-/// Addresses and version for the member's record. There is no listener for other members.
+/// Addresses and version for the member's record.
 fn details(settings: &ClusterSettings, listening: Listening) -> Details {
     let advertise = &settings.advertise;
     Details {
         grpc: advertise.grpc.clone().unwrap_or_else(|| listening.grpc.to_string()),
         rest: advertise.rest.clone().unwrap_or_else(|| listening.rest.to_string()),
-        internal: String::new(),
+        internal: (advertise.internal.clone())
+            .or_else(|| listening.internal.map(|address| address.to_string()))
+            .unwrap_or_default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         load: 0,
     }

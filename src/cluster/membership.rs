@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::metadata::AsciiMetadataValue;
 
+use super::peers::Links;
 use crate::chance::random_bits;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
@@ -45,6 +46,7 @@ pub(super) struct Membership {
     /// Set before anything is claimed.
     handle: OnceLock<Handle>,
     registry: OnceLock<Weak<Registry>>,
+    links: Links,
     probe: Probe,
     next_call: AtomicU64,
     state: Mutex<State>,
@@ -69,11 +71,12 @@ struct Call {
 }
 
 impl Membership {
-    pub(super) fn new(me: Owner, probe: Probe) -> Self {
+    pub(super) fn new(me: Owner, links: Links, probe: Probe) -> Self {
         let (calls, frees, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             handle: OnceLock::new(),
             registry: OnceLock::new(),
+            links,
             probe,
             next_call: AtomicU64::new(1),
             state: Mutex::new(State { me, calls, frees, held }),
@@ -91,6 +94,16 @@ impl Membership {
 
     pub(super) fn registry(&self) -> Option<Arc<Registry>> {
         self.registry.get()?.upgrade()
+    }
+
+    /// The connections to other members.
+    pub(super) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// This member in its present incarnation.
+    pub(super) fn me(&self) -> Owner {
+        self.state().me.clone()
     }
 
     /// Replaces the incarnation.

@@ -12,7 +12,8 @@
 //! * A registration that was sent to the driver gets exactly one answer, also when the driver ends.
 //!
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
-//! the driver asks of the service), `identity` (the id), `store` (the arbiter).
+//! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
+//! `tls` (their encryption), `identity` (the id), `store` (the arbiter).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -21,18 +22,28 @@ mod host;
 #[cfg(feature = "cluster")]
 mod identity;
 #[cfg(feature = "cluster")]
+mod link;
+#[cfg(feature = "cluster")]
+mod listener;
+#[cfg(feature = "cluster")]
 mod member;
 #[cfg(feature = "cluster")]
 mod membership;
 #[cfg(feature = "cluster")]
+pub mod peers;
+#[cfg(feature = "cluster")]
 mod store;
 #[cfg(all(test, feature = "cluster"))]
 mod tests;
+#[cfg(feature = "cluster")]
+mod tls;
 
 use std::net::SocketAddr;
 
 #[cfg(not(feature = "cluster"))]
-pub use self::absent::Member;
+pub use self::absent::{Member, MemberListener};
+#[cfg(feature = "cluster")]
+pub use self::listener::MemberListener;
 #[cfg(feature = "cluster")]
 pub use self::member::Member;
 
@@ -43,6 +54,8 @@ pub struct Listening {
     pub grpc: SocketAddr,
     /// The REST edge.
     pub rest: SocketAddr,
+    /// The listener for other members. `None` without a cluster.
+    pub internal: Option<SocketAddr>,
 }
 
 /// Why the member of this process ended by itself.

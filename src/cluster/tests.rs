@@ -70,12 +70,14 @@ impl Cluster {
         let store = self.store();
         let mut cluster = settings.cluster.clone();
         cluster.advertise.grpc = Some(format!("{id}:50051"));
-        let listening = Listening { grpc: settings.grpc.address, rest: settings.rest.address };
+        let (grpc, rest) = (settings.grpc.address, settings.rest.address);
+        let listening = Listening { grpc, rest, internal: None };
         let parts = Parts {
             id: id.to_owned(),
             store: Arc::new(store.clone()),
             clock: Arc::clone(&self.clock),
             probe,
+            tls: None,
         };
         let member = Member::begin(&cluster, &handle, healthy, listening, parts).unwrap();
         let registry = Registry::new(handle.clone(), &settings, None);

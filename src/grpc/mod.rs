@@ -25,7 +25,8 @@
 //! (from the socket to a message that may be decoded), [`outbox`], [`reply`],
 //! [`allocation_responses`], [`encoded`], [`stream_handle`], [`session`], [`registry`], [`kind`],
 //! [`legacy`], [`stream`], [`end`], [`attach`]; besides them `admin`, `metrics`, `health`, `ending`
-//! (ends their streams at a shutdown), `shared` (replies shared by several callers), `wrapped`
+//! (ends their streams at a shutdown), `members` (the same services for
+//! other members of a cluster), `shared` (replies shared by several callers), `wrapped`
 //! (wraps a service in such a layer) and `rights` (the right that each method needs).
 
 mod admin;
@@ -41,6 +42,7 @@ mod in_virtual_time;
 mod incoming;
 pub mod kind;
 pub mod legacy;
+mod members;
 mod metrics;
 pub mod outbox;
 pub mod registry;
@@ -63,6 +65,7 @@ pub mod fuzzing {
 
 use std::sync::Arc;
 
+use futures::future::try_join;
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
@@ -71,6 +74,7 @@ use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataValue;
+use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
@@ -84,6 +88,9 @@ pub(crate) use self::incoming::pace;
 use self::incoming::IncomingLayer;
 use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
+pub use self::members::{ForwardedBy, MembersEdge};
+#[cfg(feature = "cluster")]
+pub(crate) use self::members::{PING_EVERY, PING_PATIENCE, member_windows};
 use self::registry::{Claims, Origin, Registered, Registry};
 use self::rights::RightsLayer;
 use self::shared::Sharing;
@@ -126,6 +133,9 @@ pub const CLIENT_SEQ_HEADER: &str = "x-si-client-seq";
 pub const TAKEN_SEQ_HEADER: &str = "x-si-taken-seq";
 /// Metadata of a registration in a cluster: a secret of the client process, 16 to 64 bytes.
 pub const PROOF_HEADER: &str = "x-si-proof";
+/// Metadata of a call that a member of a cluster passes on: `MEMBER/INCARNATION`. Refused from
+/// anybody else.
+pub const FORWARDED_HEADER: &str = "x-si-forwarded";
 /// Trailer: the gRPC address of the member of the cluster that serves the resource manager.
 pub const OWNER_TRAILER: &str = "x-si-owner";
 /// Trailer: the machine-readable reason of a status.
@@ -147,6 +157,8 @@ pub struct RegistrationSources {
     pub policies: Option<Arc<PolicyFiles>>,
     /// Membership in a cluster.
     pub claims: Option<Arc<dyn Claims>>,
+    /// The edge for the other members of the cluster.
+    pub members: Option<MembersEdge>,
 }
 
 /// State that all calls share.
@@ -180,7 +192,8 @@ pub async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let Source { handle, door, logbook, traces } = source;
     let reads = shared::Reads::new(door);
-    let RegistrationSources { policies, claims } = sources;
+    let RegistrationSources { policies, claims, members } = sources;
+    let is_member = claims.is_some();
     let registry = Registry::new(handle.clone(), settings, policies).with_claims(claims);
     logbook.sessions.are_in(&registry);
     let grace = settings.shutdown.grace();
@@ -205,9 +218,26 @@ pub async fn serve(
     let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&metrics);
     let services = services.with(&published);
     let (reflection, reflection_alpha) = reflection();
+    let routes = Routes::new(scheduler)
+        .add_service(published)
+        .add_service(callbacks)
+        .add_service(admin)
+        .add_service(metrics)
+        .add_service(health::serve(services, healthy, shutdown.clone()).await)
+        .add_service(Wrapped::new(reflection, Ending(shutdown.clone())))
+        .add_service(Wrapped::new(reflection_alpha, Ending(shutdown.clone())));
+    let for_members = {
+        let (routes, incoming, shutdown) = (routes.clone(), incoming.clone(), shutdown.clone());
+        async move {
+            match members {
+                Some(edge) => members::serve(edge, routes, incoming, shutdown).await,
+                None => Ok(()),
+            }
+        }
+    };
     let connections = connections.speaking_http_2().into_stream();
     let windows = Windows::new(settings.max_streams_per_connection);
-    Server::builder()
+    let for_clients = Server::builder()
         .initial_stream_window_size(windows.stream)
         .initial_connection_window_size(windows.connection)
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
@@ -215,18 +245,11 @@ pub async fn serve(
         .max_concurrent_streams(settings.max_streams_per_connection.get())
         .http2_max_local_error_reset_streams(Some(MAX_FAULTY_STREAMS))
         .layer(IdentityLayer::new(access))
-        .layer(RightsLayer)
+        .layer(RightsLayer::of_clients(is_member))
         .layer(incoming)
-        .add_service(scheduler)
-        .add_service(published)
-        .add_service(callbacks)
-        .add_service(admin)
-        .add_service(metrics)
-        .add_service(health::serve(services, healthy, shutdown.clone()).await)
-        .add_service(Wrapped::new(reflection, Ending(shutdown.clone())))
-        .add_service(Wrapped::new(reflection_alpha, Ending(shutdown.clone())))
-        .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned())
-        .await
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned());
+    try_join(for_clients, for_members).await.map(|((), ())| ())
 }
 
 /// The reflection service in the two versions that tools use.

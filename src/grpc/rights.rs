@@ -8,14 +8,17 @@
 use std::task::{Context, Poll};
 
 use futures::future::{Either, Ready, ready};
-use tonic::Status;
+
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService as _;
+use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::{debug, warn};
 
+use super::FORWARDED_HEADER;
 use super::aliases::PublishedScheduler;
+use super::end::with_reason;
 use crate::identity::{Identity, Right};
 
 /// A service, its method, and the right it needs.
@@ -81,18 +84,42 @@ fn right_of(path: &str) -> Right {
 
 /// Adds the check in front of every service.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RightsLayer;
+pub(super) struct RightsLayer {
+    /// Whether a client that claims to be a member of the cluster is refused.
+    refuses_members: bool,
+}
+
+impl RightsLayer {
+    /// For clients of a service that is a member of a cluster, or of one that is none.
+    pub(super) fn of_clients(is_member: bool) -> Self {
+        Self { refuses_members: is_member }
+    }
+
+    /// For other members of the cluster.
+    pub(super) fn of_members() -> Self {
+        Self { refuses_members: false }
+    }
+}
 
 /// A service behind the check.
 #[derive(Clone, Debug)]
-pub(super) struct Guarded<S>(S);
+pub(super) struct Guarded<S> {
+    refuses_members: bool,
+    inner: S,
+}
 
 impl<S> Layer<S> for RightsLayer {
     type Service = Guarded<S>;
 
     fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded(inner)
+        Guarded { refuses_members: self.refuses_members, inner }
     }
+}
+
+/// The status of a client that claims to be a member of the cluster.
+fn no_member() -> Status {
+    let text = format!("`{FORWARDED_HEADER}` is for members of the cluster, on their own listener");
+    with_reason(Code::PermissionDenied, "FORWARDED_DENIED", &text)
 }
 
 impl<S, B> Service<Request<B>> for Guarded<S>
@@ -104,16 +131,25 @@ where
     type Future = Either<S::Future, Ready<Result<Response<Body>, S::Error>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(cx)
+        self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let caller = Identity::of(request.extensions());
         let call = request.uri().path();
+        if self.refuses_members && request.headers().contains_key(FORWARDED_HEADER) {
+            warn!(
+                by = caller.name(),
+                from = caller.from(),
+                call,
+                "call refused: it is no member's"
+            );
+            return Either::Right(ready(Ok(no_member().into_http())));
+        }
         match caller.check_at_the_door(right_of(call)) {
             Ok(()) => {
                 debug!(by = caller.name(), from = caller.from(), call, "called");
-                Either::Left(self.0.call(request))
+                Either::Left(self.inner.call(request))
             }
             Err(denied) => {
                 let by = caller.name();
@@ -198,7 +234,7 @@ mod tests {
     fn unknown_callers_are_refused() {
         let inner =
             service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Body::default())));
-        let mut service = RightsLayer.layer(inner);
+        let mut service = RightsLayer::of_clients(false).layer(inner);
         for (name, method, right) in TABLE {
             let mut request = Request::new(());
             *request.uri_mut() = format!("http://h/{name}/{method}").parse().unwrap();
@@ -208,5 +244,21 @@ mod tests {
             let expected = if right == Right::Nothing { None } else { Some("16") };
             assert_eq!(status, expected, "{name}/{method}");
         }
+    }
+
+    #[test]
+    fn a_client_is_no_member() {
+        let inner =
+            service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Body::default())));
+        let status = |layer: RightsLayer| {
+            let mut request = Request::new(());
+            request.extensions_mut().insert(Identity::anybody());
+            request.headers_mut().insert(FORWARDED_HEADER, "m-1/0f".parse().unwrap());
+            let answer = layer.layer(inner).call(request).now_or_never().unwrap().unwrap();
+            answer.headers().get("x-si-reason").map(|reason| reason.to_str().unwrap().to_owned())
+        };
+        assert_eq!(status(RightsLayer::of_clients(true)).as_deref(), Some("FORWARDED_DENIED"));
+        assert_eq!(status(RightsLayer::of_clients(false)), None);
+        assert_eq!(status(RightsLayer::of_members()), None);
     }
 }

@@ -60,6 +60,11 @@ impl Names {
     pub fn prove(&self, name: &Name) -> bool {
         self.0.contains(name)
     }
+
+    /// Whether the certificate proves at least one of `names`.
+    pub fn prove_one_of(&self, names: &[Name]) -> bool {
+        names.iter().any(|name| self.prove(name))
+    }
 }
 
 impl Name {

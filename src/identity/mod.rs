@@ -13,11 +13,13 @@
 //! * The grants of several matching rules add up.
 //! * A token reaches no log, no error and no handler: the layer removes it from the request.
 //!
-//! Reading order: [`rule`], [`certificate`], [`tokens`], [`access`], [`layer`], [`right`].
+//! Reading order: [`rule`], [`certificate`], [`tokens`], [`access`], [`layer`], [`passed`],
+//! [`right`].
 
 pub mod access;
 pub mod certificate;
 pub mod layer;
+pub mod passed;
 pub mod right;
 pub mod rule;
 pub mod tokens;

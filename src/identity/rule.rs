@@ -143,7 +143,7 @@ impl TryFrom<RuleText> for Rule {
 }
 
 impl RmPattern {
-    fn parse(text: &str) -> Result<Self, RuleError> {
+    pub(super) fn parse(text: &str) -> Result<Self, RuleError> {
         let (start, is_prefix) = match text.strip_suffix('*') {
             Some(start) => (start, true),
             None => (text, false),
@@ -162,6 +162,15 @@ impl RmPattern {
         match self {
             Self::Exact(id) => id == rm_id,
             Self::Prefix(start) => rm_id.starts_with(start.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for RmPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(id) => f.write_str(id),
+            Self::Prefix(start) => write!(f, "{start}*"),
         }
     }
 }

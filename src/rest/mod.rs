@@ -50,7 +50,7 @@ mod tests;
 mod validation;
 
 pub use probes::serve_probes;
-pub use server::serve;
+pub use server::{router_for_members, serve};
 pub use source::Reads;
 
 use events::Pump;

@@ -59,6 +59,19 @@ pub async fn serve<S: Reads>(
     serve_router(connections, router, access, settings.body_timeout).await
 }
 
+/// The endpoints for other members of the cluster, which pass on the caller.
+pub fn router_for_members<S: Reads>(
+    source: S,
+    (door, logbook): (Door, Logbook),
+    settings: &RestSettings,
+    healthy: Healthy,
+    shutdown: CancellationToken,
+) -> Router {
+    let guard = Guard::Rules { open_metrics: settings.open_metrics };
+    let max_body = settings.max_body_bytes.get();
+    router_until(source, door, logbook, max_body, healthy, shutdown, guard)
+}
+
 /// Serves any router. A request body may pause for at most `patience`.
 pub(super) async fn serve_router(
     mut connections: Connections,

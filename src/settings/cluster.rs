@@ -3,7 +3,7 @@
 //!
 //! Without an arbiter, which is the default, nothing of a cluster runs.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::seconds;
+use crate::identity::certificate::Name;
 
 /// Longest id of a member and longest address, in bytes.
 const TEXT_BYTES: usize = 128;
@@ -57,10 +58,13 @@ pub struct ClusterSettings {
     pub user: Option<String>,
     /// File with the password of the user.
     pub password_file: Option<PathBuf>,
-    /// Addresses that clients are redirected to.
+    /// Address of the listener for other members. Default `127.0.0.1:0`: a free port, for members
+    /// on one machine.
+    pub listen: SocketAddr,
+    /// Addresses that clients and other members are told.
     #[serde(default)]
     pub advertise: AdvertiseSettings,
-    /// Encryption of connections to etcd.
+    /// Encryption of connections to etcd and between members.
     #[serde(default)]
     pub tls: ClusterTlsSettings,
 }
@@ -86,20 +90,27 @@ pub struct AdvertiseSettings {
     pub grpc: Option<String>,
     /// Address of the REST edge. Default: `rest.address` with the port in use.
     pub rest: Option<String>,
+    /// Address of the listener for other members. Default: `cluster.listen` with the port in use.
+    pub internal: Option<String>,
 }
 
 /// Section `cluster.tls`. Each connection reads the files again.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.ca`)")]
 pub struct ClusterTlsSettings {
-    /// Certificates (PEM) of the authorities of etcd's servers. Needed for `https://`.
+    /// Certificates (PEM) of the authorities of etcd's servers and of members. Needed for
+    /// `https://` and for `names`.
     pub ca: Option<PathBuf>,
-    /// Own certificate (PEM). Default: none is shown.
+    /// Own certificate (PEM), for clients and servers. Default: none is shown.
     pub certificate: Option<PathBuf>,
     /// Private key of the certificate (PEM).
     pub key: Option<PathBuf>,
     /// Name that the servers' certificates must prove. Default: the host of the endpoint.
     pub server_name: Option<String>,
+    /// Names of which the certificate of each member must prove one. Default: none, and members
+    /// speak without TLS, on loopback addresses only.
+    #[serde(default, deserialize_with = "names")]
+    pub names: Vec<Name>,
 }
 
 impl ArbiterKind {
@@ -163,6 +174,7 @@ impl ClusterSettings {
             found.push(format!("`cluster.arbiter` is `{kind}`: this program was built without it"));
         }
         found.extend(self.endpoint_contradictions());
+        found.extend(self.member_contradictions());
         for (key, address, listens) in
             [("grpc", &self.advertise.grpc, grpc), ("rest", &self.advertise.rest, rest)]
         {
@@ -176,6 +188,44 @@ impl ClusterSettings {
                      that others can reach"
                 )),
                 Some(_) | None => {}
+            }
+        }
+        found
+    }
+
+    /// Returns contradictions of the listener for other members.
+    fn member_contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let internal = self.advertise.internal.as_deref();
+        if let Some(address) = internal.filter(|address| !is_host_and_port(address)) {
+            let address = address.escape_debug();
+            found.push(format!("`cluster.advertise.internal` (`{address}`) is no HOST:PORT"));
+        } else if internal.is_none() && self.listen.ip().is_unspecified() {
+            let listen = self.listen;
+            found.push(format!(
+                "`cluster.advertise.internal` is not set: `cluster.listen` ({listen}) is no address \
+                 that others can reach"
+            ));
+        }
+        if !self.tls.names.is_empty() {
+            let Self { tls: ClusterTlsSettings { ca, certificate, key, .. }, .. } = self;
+            for (key, file) in [("ca", ca), ("certificate", certificate), ("key", key)] {
+                if file.is_none() {
+                    found.push(format!(
+                        "`cluster.tls.{key}` is not set, which `cluster.tls.names` needs"
+                    ));
+                }
+            }
+            return found;
+        }
+        let listen = self.listen.to_string();
+        for (key, address) in [("listen", Some(&*listen)), ("advertise.internal", internal)] {
+            if let Some(address) = address.filter(|address| !is_loopback(address)) {
+                found.push(format!(
+                    "`cluster.{key}` (`{}`) is no loopback address, and `cluster.tls.names` is not \
+                     set: members speak to each other over other addresses with TLS only",
+                    address.escape_debug()
+                ));
             }
         }
         found
@@ -230,6 +280,20 @@ fn is_host_and_port(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let is_host = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
     is_host && !host.contains('/') && address.len() <= TEXT_BYTES && port.parse::<u16>().is_ok()
+}
+
+/// Whether the host of an address is this machine, by its name or its number.
+pub(crate) fn is_loopback(address: &str) -> bool {
+    let Some((host, _)) = address.rsplit_once(':') else { return false };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let number = host.parse::<IpAddr>();
+    number.map_or(host == "localhost", |number| number.to_canonical().is_loopback())
+}
+
+/// Reads a list of names of certificates.
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Name>, D::Error> {
+    let parsed = texts(deserializer)?.into_iter().map(|text| text.parse::<Name>());
+    parsed.collect::<Result<_, _>>().map_err(de::Error::custom)
 }
 
 /// Reads a list of texts. The environment has no lists, so one text with commas is a list, too.

@@ -294,7 +294,16 @@ fn cluster_mistakes_are_named_by_their_keys() {
         with_file(&file).map(drop).map_err(|error| error.to_string())
     };
     let tls = "endpoints = [\"https://e:2379\"]\n[cluster.tls]\nca = \"ca.pem\"";
-    for good in ["lease = \"2s\"", "id = \"a\"", "endpoints = [\"http://[::1]:2379\"]", tls] {
+    let members = "listen = \"0.0.0.0:1\"\nadvertise.internal = \"m-1:1\"\n[cluster.tls]\n\
+                   ca = \"ca.pem\"\ncertificate = \"c\"\nkey = \"k\"\nnames = \"dns=m, cn=m\"";
+    for good in [
+        "lease = \"2s\"",
+        members,
+        "advertise.internal = \"localhost:1\"",
+        "id = \"a\"",
+        "endpoints = [\"http://[::1]:2379\"]",
+        tls,
+    ] {
         assert_eq!(with(good), Ok(()), "{good}");
     }
     for (bad, fault) in [
@@ -309,6 +318,15 @@ fn cluster_mistakes_are_named_by_their_keys() {
         ("user = \"root\"", "`cluster.password_file` is not set, which `cluster.user` needs"),
         ("tls.key = \"k\"", "`cluster.tls.certificate` is not set, which `cluster.tls.key` needs"),
         ("advertise.rest = \"here\"", "`cluster.advertise.rest` (`here`) is no HOST:PORT"),
+        ("advertise.internal = \"a\"", "`cluster.advertise.internal` (`a`) is no HOST:PORT"),
+        ("listen = \"10.0.0.1:1\"", "`cluster.listen` (`10.0.0.1:1`) is no loopback address"),
+        ("listen = \"0.0.0.0:1\"", "`cluster.advertise.internal` is not set: `cluster.listen`"),
+        (
+            "advertise.internal = \"m-1:1\"",
+            "`cluster.advertise.internal` (`m-1:1`) is no loopback address",
+        ),
+        ("tls.names = [\"dns=m\"]", "`cluster.tls.ca` is not set, which `cluster.tls.names` needs"),
+        ("tls.names = [\"m\"]", "`m` is not a name of a certificate"),
     ] {
         let error = with(bad).expect_err(bad);
         assert!(error.contains(fault), "{bad}: {error}");

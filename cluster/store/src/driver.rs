@@ -133,6 +133,11 @@ impl Handle {
         self.problem.borrow().clone()
     }
 
+    /// The members as each renewal reads them.
+    pub fn watch_members(&self) -> watch::Receiver<Members> {
+        self.members.clone()
+    }
+
     /// The members as the last renewal read them: a hint, never a reason to decide.
     pub fn members(&self) -> Members {
         self.members.borrow().clone()

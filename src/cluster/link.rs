@@ -1,0 +1,251 @@
+//! The connection to one other member, kept open for as long as that member lives.
+//!
+//! # Why not the client of the library
+//! The library connects when a call is made, and does not show whether the other side answers. Here
+//! the connection is open before the first call, pings are always under way, and the time of the
+//! last received byte is known: a member that stands still is noticed within a second.
+//!
+//! # Invariants
+//! * Pings leave every [`PING_EVERY`]. A connection without an answer for a second is closed, and
+//!   all calls on it end.
+//! * Without TLS only loopback addresses are connected to.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::body::Body;
+use tracing::{debug, info, warn};
+
+use super::tls::ClientTls;
+use crate::grpc::{PING_EVERY, PING_PATIENCE, member_windows};
+use crate::settings::is_loopback;
+
+/// Time within which a connection is made.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A member that sent nothing for this time, in which it should have answered two pings, is not
+/// heard well.
+const HEARD_WITHIN: Duration = Duration::from_millis(500);
+/// Largest headers of an answer, in bytes. Those of a client are bounded by its own.
+const HEADER_BYTES: u32 = 256 << 10;
+
+type Sender = SendRequest<Body>;
+
+/// The connection to one other member. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// `None` while there is no connection.
+    sender: watch::Receiver<Option<Sender>>,
+    heard: Heard,
+    task: AbortHandle,
+}
+
+/// When the last byte was received.
+#[derive(Clone, Debug)]
+struct Heard {
+    begun: Instant,
+    /// Milliseconds after `begun`.
+    last: Arc<AtomicU64>,
+}
+
+impl Heard {
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn note(&self) {
+        self.last.store(self.now(), Ordering::Relaxed);
+    }
+
+    fn silence(&self) -> Duration {
+        Duration::from_millis(self.now().saturating_sub(self.last.load(Ordering::Relaxed)))
+    }
+}
+
+impl Link {
+    /// Connects to the member at `address` in the background, again and again.
+    pub(super) fn to(member: &str, address: &str, tls: Option<Arc<ClientTls>>) -> Self {
+        let (updates, sender) = watch::channel(None);
+        let heard = Heard { begun: Instant::now(), last: Arc::default() };
+        let dialler = Dialler {
+            member: member.to_owned(),
+            address: address.to_owned(),
+            tls,
+            heard: heard.clone(),
+        };
+        let task = tokio::spawn(dialler.keep(updates)).abort_handle();
+        Self { sender, heard, task }
+    }
+
+    /// Whether the member answers pings now.
+    pub(super) fn is_heard(&self) -> bool {
+        self.sender.borrow().as_ref().is_some_and(|sender| !sender.is_closed())
+            && self.heard.silence() < HEARD_WITHIN
+    }
+
+    /// The connection, awaited for at most a second.
+    pub(super) async fn sender(&self) -> Option<Sender> {
+        let mut sender = self.sender.clone();
+        let connected = sender.wait_for(Option::is_some);
+        let connected = timeout(CONNECT_PATIENCE, connected).await.ok()?.ok()?;
+        connected.clone()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Makes the connections of a [`Link`].
+struct Dialler {
+    member: String,
+    address: String,
+    tls: Option<Arc<ClientTls>>,
+    heard: Heard,
+}
+
+impl Dialler {
+    /// Keeps a connection open until the task is aborted.
+    async fn keep(self, updates: watch::Sender<Option<Sender>>) {
+        let (member, address) = (&*self.member, &*self.address);
+        if self.tls.is_none() && !is_loopback(address) {
+            let why = "its address is no loopback address, and `cluster.tls.names` is not set here";
+            warn!(member, address, why, "no connection to another member");
+            return;
+        }
+        let mut is_reported = false;
+        loop {
+            match timeout(CONNECT_PATIENCE, self.connect()).await.unwrap_or_else(late) {
+                Ok((sender, connection)) => {
+                    is_reported = false;
+                    info!(member, address, "connected to another member");
+                    updates.send_replace(Some(sender));
+                    let end = connection.await;
+                    updates.send_replace(None);
+                    let why = end.err().map(|error| error.to_string()).unwrap_or_default();
+                    info!(member, address, why, "connection to another member ended");
+                }
+                Err(error) if !std::mem::replace(&mut is_reported, true) => {
+                    info!(member, address, %error, "no connection to another member");
+                }
+                Err(error) => debug!(member, address, %error, "no connection to another member"),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn connect(
+        &self,
+    ) -> io::Result<(Sender, impl Future<Output = hyper::Result<()>> + Send + use<>)> {
+        let stream = TcpStream::connect(&self.address).await?;
+        let _ = stream.set_nodelay(true);
+        let transport = match &self.tls {
+            None => Transport::Plain(stream),
+            Some(tls) => {
+                // Names are pinned, so the host counts for nothing.
+                let host = ServerName::try_from("member").map_err(io::Error::other)?;
+                let connector = TlsConnector::from(tls.current());
+                Transport::Tls(Box::new(connector.connect(host, stream).await?))
+            }
+        };
+        self.heard.note();
+        let stream = Listened { transport, heard: self.heard.clone() };
+        let (stream_window, connection_window) = member_windows();
+        let mut http = Builder::new(TokioExecutor::new());
+        http.timer(TokioTimer::new())
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_PATIENCE)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(stream_window)
+            .initial_connection_window_size(connection_window)
+            .max_header_list_size(HEADER_BYTES);
+        http.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)
+    }
+}
+
+fn late<T>(_: tokio::time::error::Elapsed) -> io::Result<T> {
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection that notes when something was received.
+struct Listened {
+    transport: Transport,
+    heard: Heard,
+}
+
+/// Forwards a call to the transport.
+macro_rules! on_transport {
+    ($self:ident, $method:ident $(, $argument:expr)*) => {
+        match &mut $self.transport {
+            Transport::Plain(stream) => Pin::new(stream).$method($($argument),*),
+            Transport::Tls(stream) => Pin::new(stream).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Listened {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = ready!(on_transport!(self, poll_read, cx, buffer));
+        self.heard.note();
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Listened {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_transport!(self, poll_write, cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, poll_flush, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, poll_shutdown, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_transport!(self, poll_write_vectored, cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::Plain(stream) => stream.is_write_vectored(),
+            Transport::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The other members of the cluster, and calls to them.
+//!
+//! A connection is kept to each member whose record says that it lives (`link`). A call has the
+//! identity of the caller for whom it is made and the name of this member, and is answered by the
+//! member that gets it: nothing is forwarded twice.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use monoceros_cluster::{Incarnation, Life, MemberId, Owner};
+use monoceros_cluster_store::Members;
+use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::codegen::http::uri::{Authority, PathAndQuery, Scheme};
+use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
+use tower::Service;
+
+use super::link::Link;
+use super::membership::Membership;
+use super::tls::MemberTls;
+use crate::grpc::FORWARDED_HEADER;
+use crate::identity::Identity;
+use crate::identity::passed::CALLER_HEADER;
+use crate::locked::locked;
+
+/// The other members of the cluster. Cheap to clone.
+#[derive(Clone)]
+pub struct Peers(Arc<Membership>);
+
+/// Another member of the cluster.
+#[derive(Clone)]
+pub struct Peer {
+    owner: Owner,
+    grpc: String,
+    rest: String,
+    /// `MEMBER/INCARNATION` of this member.
+    sender: HeaderValue,
+    link: Arc<Link>,
+}
+
+/// A channel to another member, for clients of gRPC services and for REST. Calls wait for a
+/// connection for at most a second.
+#[derive(Clone)]
+pub struct Channel {
+    owner: Owner,
+    link: Arc<Link>,
+}
+
+impl Peers {
+    pub(super) fn of(membership: Arc<Membership>) -> Self {
+        Self(membership)
+    }
+
+    /// The members that live by their records, without this one, in order of their ids.
+    pub fn others(&self) -> Vec<Peer> {
+        self.0.peers()
+    }
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.others()).finish()
+    }
+}
+
+impl Peer {
+    /// The id of the member.
+    pub fn id(&self) -> &str {
+        &self.owner.member.0
+    }
+
+    /// The member and its incarnation.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The address of its gRPC edge for clients.
+    pub fn grpc(&self) -> &str {
+        &self.grpc
+    }
+
+    /// The address of its REST edge for clients.
+    pub fn rest(&self) -> &str {
+        &self.rest
+    }
+
+    /// A channel for calls to the member.
+    pub fn channel(&self) -> Channel {
+        Channel { owner: self.owner.clone(), link: Arc::clone(&self.link) }
+    }
+
+    /// A request with this message, made for `caller`.
+    pub fn request<T>(&self, message: T, caller: &Identity) -> tonic::Request<T> {
+        let mut headers = HeaderMap::new();
+        self.mark(&mut headers, caller);
+        let metadata = MetadataMap::from_headers(headers);
+        tonic::Request::from_parts(metadata, tonic::Extensions::default(), message)
+    }
+
+    /// Adds the headers of a request that is made for `caller`.
+    pub fn mark(&self, headers: &mut HeaderMap, caller: &Identity) {
+        headers.insert(FORWARDED_HEADER, self.sender.clone());
+        headers.insert(CALLER_HEADER, caller.to_header());
+    }
+
+    /// Whether the member answers pings now.
+    pub fn is_heard(&self) -> bool {
+        self.link.is_heard()
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_heard = self.is_heard();
+        f.debug_struct("Peer").field("id", &self.id()).field("is_heard", &is_heard).finish()
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").field("to", &self.owner.member.0).finish()
+    }
+}
+
+impl Service<Request<Body>> for Channel {
+    type Response = Response<Body>;
+    type Error = Status;
+    type Future = BoxFuture<'static, Result<Response<Body>, Status>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let Self { owner, link } = self.clone();
+        async move {
+            let unreachable = |why: &str| {
+                let member = &owner.member.0;
+                Status::new(Code::Unavailable, format!("member `{member}` cannot be reached{why}"))
+            };
+            let mut sender = link.sender().await.ok_or_else(|| unreachable(""))?;
+            *request.uri_mut() = with_origin(request.uri());
+            let answered = sender.send_request(request).await;
+            let response = answered.map_err(|error| unreachable(&format!(": {error}")))?;
+            Ok(response.map(Body::new))
+        }
+        .boxed()
+    }
+}
+
+/// The URI with an origin, which HTTP/2 wants. No member reads it.
+fn with_origin(uri: &Uri) -> Uri {
+    let mut parts = uri.clone().into_parts();
+    parts.scheme = Some(Scheme::HTTP);
+    parts.authority = Some(Authority::from_static("member"));
+    parts.path_and_query.get_or_insert(PathAndQuery::from_static("/"));
+    Uri::from_parts(parts).unwrap_or_default()
+}
+
+/// The connections to other members.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    tls: Option<MemberTls>,
+    links: Mutex<BTreeMap<Owner, (String, Arc<Link>)>>,
+}
+
+impl Links {
+    pub(super) fn new(tls: Option<MemberTls>) -> Self {
+        Self { tls, links: Mutex::default() }
+    }
+
+    /// Connects to the members that live and have an address, and ends the connections to all
+    /// others.
+    fn follow(&self, members: &Members, me: &MemberId) {
+        let mut links = locked(&self.links);
+        let addresses: BTreeMap<_, _> = members
+            .values()
+            .map(|record| &record.value)
+            .filter(|record| record.life == Life::Alive && record.owner.member != *me)
+            .filter(|record| !record.details.internal.is_empty())
+            .map(|record| (&record.owner, &record.details.internal))
+            .collect();
+        links.retain(|owner, (address, _)| addresses.get(owner) == Some(&&*address));
+        for (owner, address) in addresses {
+            if !links.contains_key(owner) {
+                let tls = self.tls.as_ref().map(|tls| Arc::clone(&tls.client));
+                let link = Arc::new(Link::to(&owner.member.0, address, tls));
+                links.insert(owner.clone(), (address.clone(), link));
+            }
+        }
+    }
+
+    /// The connection to a member.
+    pub(super) fn of(&self, owner: &Owner) -> Option<Arc<Link>> {
+        locked(&self.links).get(owner).map(|(_, link)| Arc::clone(link))
+    }
+}
+
+/// Keeps connections to the members that the last renewal read, until the member's tasks end.
+pub(super) async fn keep_links(
+    membership: Weak<Membership>,
+    mut members: watch::Receiver<Members>,
+) {
+    loop {
+        let read = members.borrow_and_update().clone();
+        match membership.upgrade() {
+            Some(membership) => membership.links().follow(&read, &membership.me().member),
+            None => return,
+        }
+        if members.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Membership {
+    /// The members that live by their records, without this one.
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        let Some(handle) = self.handle() else { return Vec::new() };
+        let me = self.me();
+        let members = handle.members();
+        let records = members.values().map(|record| &record.value);
+        let live = records.filter(|record| record.life == Life::Alive);
+        live.filter_map(|record| self.peer_of(&record.owner, &me)).collect()
+    }
+
+    /// Another member, if it lives by its record and has an address for members.
+    pub(super) fn peer(&self, owner: &Owner) -> Option<Peer> {
+        self.peer_of(owner, &self.me())
+    }
+
+    fn peer_of(&self, owner: &Owner, me: &Owner) -> Option<Peer> {
+        let members = self.handle()?.members();
+        let record =
+            &members.get(&owner.member).filter(|record| record.value.owner == *owner)?.value;
+        if record.life != Life::Alive || record.details.internal.is_empty() {
+            return None;
+        }
+        if self.links().of(owner).is_none() {
+            self.links().follow(&members, &me.member);
+        }
+        let link = self.links().of(owner)?;
+        let details = &record.details;
+        let sender = sender_header(me);
+        let (grpc, rest) = (details.grpc.clone(), details.rest.clone());
+        Some(Peer { owner: owner.clone(), grpc, rest, sender, link })
+    }
+}
+
+/// The value of `x-si-forwarded` of a member.
+fn sender_header(me: &Owner) -> HeaderValue {
+    let Owner { member, incarnation: Incarnation(incarnation) } = me;
+    let text = format!("{}/{incarnation:032x}", member.0);
+    HeaderValue::from_str(&text).expect("an id is letters, digits and signs of ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_names_itself_with_its_incarnation() {
+        let me = Owner { member: MemberId("m-1".into()), incarnation: Incarnation(255) };
+        assert_eq!(sender_header(&me), "m-1/000000000000000000000000000000ff");
+        let uri = with_origin(&"/ws/v1/partitions?a=b".parse().unwrap());
+        assert_eq!(uri.to_string(), "http://member/ws/v1/partitions?a=b");
+    }
+}
