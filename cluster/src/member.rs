@@ -92,6 +92,9 @@ pub enum Effect {
     HandOverEnded(RmId, bool),
     /// A deregistration ended: whether the claim names nobody.
     DeregistrationEnded(RmId, bool),
+    /// A restored backup was accepted: epochs will be above this floor, or above that of another
+    /// acceptance which was faster.
+    AcceptanceEnded(Epoch),
     /// The member may decide.
     Ready,
     /// The member may not decide: its lease is over.

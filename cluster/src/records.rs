@@ -78,6 +78,8 @@ pub struct Details {
     pub version: String,
     /// Load: nodes + applications + 1,000 for each session.
     pub load: u64,
+    /// Whether an operator drains the member: others hand no RMs over to it.
+    pub draining: bool,
 }
 
 /// Claim of an RM: the member that serves it. One record for each RM, never deleted, so that its

@@ -75,7 +75,9 @@ impl Member {
                 match reply.outcome(&Record::Era(era)) {
                     Outcome::Unknown => self.write_era(era, expected, out),
                     // Lost: another acceptance won, with the same effect.
-                    Outcome::Won(_) | Outcome::Lost(_) => {}
+                    Outcome::Won(_) | Outcome::Lost(_) => {
+                        out.push(Effect::AcceptanceEnded(era.floor));
+                    }
                 }
             }
             (None, _) => {}

@@ -49,6 +49,7 @@ impl World {
             Effect::Notify(..)
             | Effect::HandOverEnded(..)
             | Effect::DeregistrationEnded(..)
+            | Effect::AcceptanceEnded(..)
             | Effect::Ready
             | Effect::Fenced => {}
         }

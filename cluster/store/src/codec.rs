@@ -32,6 +32,13 @@ struct MemberText {
     version: String,
     #[serde(default)]
     load: u64,
+    #[serde(default, skip_serializing_if = "is_false")]
+    draining: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Deserialize, Serialize)]
@@ -125,6 +132,7 @@ impl From<&MemberRecord> for MemberText {
             internal: details.internal.clone(),
             version: details.version.clone(),
             load: details.load,
+            draining: details.draining,
         }
     }
 }
@@ -149,6 +157,7 @@ impl MemberText {
                 internal: self.internal,
                 version: self.version,
                 load: self.load,
+                draining: self.draining,
             }),
         })
     }
@@ -259,7 +268,14 @@ mod tests {
                 owner,
                 beat,
                 life,
-                details: Arc::new(Details { grpc, rest, internal, version, load: !beat }),
+                details: Arc::new(Details {
+                    grpc,
+                    rest,
+                    internal,
+                    version,
+                    load: !beat,
+                    draining: beat % 2 == 1,
+                }),
             })
     }
 

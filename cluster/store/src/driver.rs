@@ -27,8 +27,8 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use monoceros_cluster::{
-    Details, Effect, Event, Incarnation, Member, MemberId, MemberRecord, Operation, Owner, Refusal,
-    Registration, Reply, Request, Timing, Versioned,
+    Details, Effect, Event, Incarnation, Member, MemberId, MemberRecord, Nanos, Operation, Owner,
+    Refusal, Registration, Reply, Request, Timing, Versioned,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -36,6 +36,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use crate::arbiter::Arbiter;
 use crate::clock::{Clock, Gate};
 use crate::store::Failure;
+use crate::view::View;
 
 /// Least time between a request and its result, if that is unknown.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -59,6 +60,11 @@ pub trait Host: Send {
 
     /// A new random number for the next incarnation.
     fn incarnation(&mut self) -> Incarnation;
+
+    /// Counts a compare-and-set that had a result, by the time that it took.
+    fn written(&mut self, took: Duration) {
+        let _ = took;
+    }
 }
 
 /// Reason why the task ended.
@@ -95,6 +101,7 @@ pub struct Driver<H> {
     events: mpsc::Receiver<Event>,
     problem: watch::Sender<Option<String>>,
     members: watch::Sender<Members>,
+    view: watch::Sender<Arc<View>>,
 }
 
 /// Access to a running [`Driver`]. Clones are for the same member.
@@ -104,6 +111,7 @@ pub struct Handle {
     gate: Gate,
     problem: watch::Receiver<Option<String>>,
     members: watch::Receiver<Members>,
+    view: watch::Receiver<Arc<View>>,
 }
 
 impl Handle {
@@ -121,6 +129,11 @@ impl Handle {
             mpsc::error::TrySendError::Full(_) => Refusal::Busy,
             mpsc::error::TrySendError::Closed(_) => Refusal::Fenced,
         })
+    }
+
+    /// Present time of the member's clock, by which a [`View`] is dated.
+    pub fn now(&self) -> Nanos {
+        self.gate.now()
     }
 
     /// Whether decisions may be handed over now. To be asked before each hand-over.
@@ -142,10 +155,23 @@ impl Handle {
     pub fn members(&self) -> Members {
         self.members.borrow().clone()
     }
+
+    /// The cluster as the last renewal read it, for people: never a reason to decide.
+    pub fn view(&self) -> watch::Receiver<Arc<View>> {
+        self.view.clone()
+    }
+}
+
+/// A request to the arbiter with its result.
+struct Asked {
+    operation: Operation,
+    result: Result<Reply, Failure>,
+    /// Time that it took, if it was a compare-and-set.
+    write_took: Option<Duration>,
 }
 
 /// Requests to the arbiter that are under way.
-type Asked = FuturesUnordered<BoxFuture<'static, (Operation, Result<Reply, Failure>)>>;
+type Asking = FuturesUnordered<BoxFuture<'static, Asked>>;
 
 impl<H: Host> Driver<H> {
     /// A member `me` that joins once [`Self::run`] runs. Fails if requests of the arbiter may take
@@ -165,15 +191,23 @@ impl<H: Host> Driver<H> {
         let (problem, seen) = watch::channel(None);
         let gate = Gate::new(clock);
         let (members, read) = watch::channel(Members::default());
-        let handle = Handle { events: sender, gate: gate.clone(), problem: seen, members: read };
+        let (view, viewed) = watch::channel(Arc::default());
+        let handle = Handle {
+            events: sender,
+            gate: gate.clone(),
+            problem: seen,
+            members: read,
+            view: viewed,
+        };
         let member = Member::new(me, host.details(), timing);
         let wake = Duration::from_nanos(timing.renew()) / WAKES;
-        Ok((Self { member, arbiter, host, wake, gate, events, problem, members }, handle))
+        let driver = Self { member, arbiter, host, wake, gate, events, problem, members, view };
+        Ok((driver, handle))
     }
 
     /// Runs the member until it has left, or another process has its id. Returns the host, too.
     pub async fn run(mut self) -> (Outcome, H) {
-        let mut asked = Asked::new();
+        let mut asked = Asking::new();
         let mut wakes = interval(self.wake);
         wakes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -184,7 +218,12 @@ impl<H: Host> Driver<H> {
                     self.member.set_details(self.host.details());
                     Event::Wake { front_answers: self.host.front_answers() }
                 }
-                Some((operation, result)) = asked.next() => self.reply(operation, result),
+                Some(asked) = asked.next() => {
+                    if let (Some(took), Ok(_)) = (asked.write_took, &asked.result) {
+                        self.host.written(took);
+                    }
+                    self.reply(asked.operation, asked.result)
+                }
                 Some(event) = self.events.recv() => event,
             };
             if let Some(outcome) = self.step(event, &mut asked) {
@@ -196,9 +235,14 @@ impl<H: Host> Driver<H> {
     }
 
     /// Handles one event and carries out its effects. Returns how the member ended, if it did.
-    fn step(&mut self, event: Event, asked: &mut Asked) -> Option<Outcome> {
+    fn step(&mut self, event: Event, asked: &mut Asking) -> Option<Outcome> {
         if let Event::Reply(_, Reply::All(snapshot)) = &event {
-            self.members.send_replace(Arc::new(snapshot.members.clone()));
+            let members = Arc::new(snapshot.members.clone());
+            self.members.send_replace(Arc::clone(&members));
+            let now = self.gate.now();
+            self.view.send_modify(|view| {
+                *view = Arc::new(View::of(members, snapshot.claims.clone(), view, now));
+            });
         }
         let effects = self.member.handle(self.gate.now(), event);
         self.gate.lower_to(self.member.decides_until());
@@ -237,19 +281,17 @@ impl<H: Host> Driver<H> {
     }
 
     /// A request to the arbiter, with its result.
-    fn ask(
-        &self,
-        operation: Operation,
-        request: Request,
-    ) -> BoxFuture<'static, (Operation, Result<Reply, Failure>)> {
+    fn ask(&self, operation: Operation, request: Request) -> BoxFuture<'static, Asked> {
         let arbiter = self.arbiter.clone();
-        let earliest = Instant::now() + PAUSE;
+        let begun = Instant::now();
+        let is_write = matches!(request, Request::CompareAndSet { .. });
         Box::pin(async move {
             let result = arbiter.ask(request).await;
+            let write_took = is_write.then(|| begun.elapsed());
             if result.is_err() {
-                sleep_until(earliest).await;
+                sleep_until(begun + PAUSE).await;
             }
-            (operation, result)
+            Asked { operation, result, write_took }
         })
     }
 

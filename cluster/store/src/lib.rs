@@ -40,6 +40,7 @@ mod locked;
 #[cfg(feature = "testing")]
 pub mod memory;
 mod store;
+mod view;
 
 pub use crate::arbiter::Arbiter;
 pub use crate::clock::{Clock, Gate, boot_time};
@@ -49,3 +50,4 @@ pub use crate::store::{
     BadClusterName, ClusterName, Failure, Kind, Listing, MAX_ID, MAX_RECORDS, Reading, RecordKey,
     Store, Written,
 };
+pub use crate::view::View;
