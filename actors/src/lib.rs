@@ -91,8 +91,8 @@ pub use api::traces::{PlacementTrace, TRACEPARENT, TraceSink};
 pub use api::users::{Lookup, UserGroupResolver};
 pub use api::{allocations, callback, listing, predicates, scale_up, traces, users};
 pub use events::{
-    EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History, NamedEvent,
-    StreamLimits, Streamed,
+    ClusterEvent, EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History,
+    NamedEvent, StreamLimits, Streamed,
 };
 #[doc(hidden)]
 pub use front::fuzzing;

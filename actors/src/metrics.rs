@@ -28,6 +28,7 @@ use crate::snapshot::QueueSnapshot;
 
 mod actors;
 mod callback;
+mod cluster;
 mod ended;
 mod events;
 mod inventory;
@@ -45,6 +46,7 @@ mod watchdog;
 
 pub use actors::SAMPLE_EVERY;
 pub use callback::{CallbackMetrics, QueryOutcome};
+pub use cluster::{ClaimOutcome, ClusterMetrics, ForwardKind, MemberStatus, TakeoverCause};
 pub use events::Events;
 pub use inventory::Family;
 pub use kind::ActorKind;
@@ -71,6 +73,8 @@ pub struct Metrics {
     pub nodes: Nodes,
     /// Callback streams.
     pub callback: CallbackMetrics,
+    /// Membership in a cluster.
+    pub cluster: ClusterMetrics,
     /// Events.
     pub events: Events,
     /// Log lines.
@@ -331,6 +335,7 @@ impl Metrics {
             attempts: Attempts { allocated, released, rejected, errors },
             nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
             callback: CallbackMetrics::new(&mut make),
+            cluster: ClusterMetrics::with(&mut make),
             events: Events::with(&mut make),
             log: LogMetrics::with(&mut make),
             utilization: Utilization::with(&mut make),

@@ -146,6 +146,7 @@ impl Event {
         match &self.message {
             Message::Nothing => String::new(),
             Message::Says(text) => (*text).to_owned(),
+            Message::Reports(text) => text.to_string(),
             Message::Rejected(reason) => reason.to_string(),
             Message::Summary(summary) => summary.to_string(),
             Message::Held(count) => {

@@ -129,6 +129,16 @@ pub(crate) enum EventKind {
     GroupCharged,
     /// A group uses less.
     GroupDischarged,
+    /// Another member of the cluster serves the RM.
+    RmMoved,
+    /// A member, or a new incarnation of it, has joined the cluster.
+    MemberJoined,
+    /// A member has left the cluster.
+    MemberLeft,
+    /// A member of the cluster was deposed.
+    MemberDeposed,
+    /// This member of the cluster may decide nothing.
+    MemberFenced,
 }
 
 impl EventKind {
@@ -196,6 +206,11 @@ impl EventKind {
             Self::UserDischarged => (Type::Usergroup, Remove, Detail::UgUserResource),
             Self::GroupCharged => (Type::Usergroup, Add, Detail::UgGroupResource),
             Self::GroupDischarged => (Type::Usergroup, Remove, Detail::UgGroupResource),
+            Self::RmMoved => (Type::Cluster, Set, Detail::RmMoved),
+            Self::MemberJoined => (Type::Cluster, Add, Detail::MemberJoined),
+            Self::MemberLeft => (Type::Cluster, Remove, Detail::MemberLeft),
+            Self::MemberDeposed => (Type::Cluster, Remove, Detail::MemberDeposed),
+            Self::MemberFenced => (Type::Cluster, Set, Detail::MemberFenced),
         }
     }
 }

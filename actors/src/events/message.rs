@@ -19,6 +19,8 @@ use monoceros_rules::values::resources::{Limits, Resources};
 pub(crate) enum Message {
     Nothing,
     Says(&'static str),
+    /// The text of an event of the cluster.
+    Reports(Arc<str>),
     Rejected(Box<Rejection>),
     /// The number of places that are held for members of a task group, or were.
     Held(u64),

@@ -13,6 +13,7 @@
 //! * An RM's callback gets at most `event.requestCapacity` events per second, oldest first; further ones
 //!   are counted. The ring has all events.
 
+mod cluster;
 mod event;
 mod happening;
 mod kind;
@@ -29,6 +30,7 @@ use monoceros_proto::si::v1::EventRecord;
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
+pub use cluster::ClusterEvent;
 pub(crate) use event::Event;
 pub use event::NamedEvent;
 pub(crate) use happening::{AskAdded, Happening};

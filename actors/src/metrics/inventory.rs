@@ -3,8 +3,8 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
+    Counter, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 
 /// A family as a reader of the documentation sees it.
@@ -34,6 +34,14 @@ pub(super) struct Maker {
 impl Maker {
     pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> IntCounter {
         let counter = IntCounter::new(name, help).expect(ONCE);
+        self.registry.register(Box::new(counter.clone())).expect(ONCE);
+        self.note(name, "counter", vec![], help);
+        counter
+    }
+
+    /// A counter of seconds.
+    pub(super) fn seconds(&mut self, name: &'static str, help: &'static str) -> Counter {
+        let counter = Counter::new(name, help).expect(ONCE);
         self.registry.register(Box::new(counter.clone())).expect(ONCE);
         self.note(name, "counter", vec![], help);
         counter

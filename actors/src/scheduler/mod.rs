@@ -42,14 +42,16 @@ pub use crate::api::outcomes::{
     UpdateError,
 };
 use crate::clock::Clock;
-use crate::events::{EventLog, EventReader, EventSettings};
+use crate::events::{ClusterEvent, EventLog, EventReader, EventSettings};
 use crate::front::rm::{Body, Update};
 use crate::front::rm_proxy::{
     Deregister, FindSession, Register, RmProxy, Route, SettleAll, Shutdown, check_rm_id,
 };
 use crate::front::rosters::{PartitionEntry, Rosters};
 use crate::mailbox::Mailbox;
-use crate::metrics::{Build, CallbackMetrics, LogMetrics, Metrics, TraceMetrics, WatchdogMetrics};
+use crate::metrics::{
+    Build, CallbackMetrics, ClusterMetrics, LogMetrics, Metrics, TraceMetrics, WatchdogMetrics,
+};
 use crate::partition::surveys;
 use crate::snapshot::{ClusterSnapshot, PartitionSnapshot};
 
@@ -269,6 +271,16 @@ impl SchedulerHandle {
     /// The counters of callback streams, for the service that serves these.
     pub fn callback_metrics(&self) -> CallbackMetrics {
         self.metrics.callback.clone()
+    }
+
+    /// The metrics of a member of a cluster, for the service that is one.
+    pub fn cluster_metrics(&self) -> ClusterMetrics {
+        self.metrics.cluster.clone()
+    }
+
+    /// Adds an event of the cluster, for the service that is a member of one.
+    pub fn report_cluster_event(&self, event: ClusterEvent) {
+        self.events.of_cluster(event, self.clock.now_ns());
     }
 
     /// The metrics of the watchdog, for the service that runs it.
