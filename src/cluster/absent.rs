@@ -12,6 +12,7 @@ use monoceros_actors::SchedulerHandle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::operations::Operations;
 use super::{Listening, MemberEnd};
 use crate::files::Refresh;
 use crate::grpc::MembersEdge;
@@ -40,6 +41,11 @@ impl Member {
 
     /// The claims of registrations.
     pub fn claims(&self) -> Arc<dyn Claims> {
+        match self.0 {}
+    }
+
+    /// The operations for operators.
+    pub fn operations(&self) -> Arc<dyn Operations> {
         match self.0 {}
     }
 

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use monoceros_actors::{ClusterEvent, SchedulerHandle};
 use monoceros_cluster::{Details, Effect, EndReason, Epoch, Incarnation, RmId};
 use monoceros_cluster_store::Host;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use super::membership::{Membership, SESSION_LOAD};
+use super::operations::OwnState;
 use crate::chance::random_bits;
 use crate::grpc::end::StreamEnd;
 use crate::watchdog::{Healthy, Readiness};
@@ -23,20 +26,10 @@ pub(super) struct Service {
     pub(super) details: Details,
     /// Nodes and applications, counted by a task.
     pub(super) counted: Arc<AtomicU64>,
-    pub(super) lease: LeaseState,
+    pub(super) lease: OwnState,
+    /// Gets the events of this member.
+    pub(super) scheduler: SchedulerHandle,
     pub(super) readiness: watch::Sender<Readiness>,
-}
-
-/// The member's right to decide, as probes report it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LeaseState {
-    /// No renewal has counted yet.
-    Joining,
-    Ready,
-    /// The lease is over.
-    Fenced,
-    /// The store went back to an earlier state.
-    Restored,
 }
 
 impl Service {
@@ -52,9 +45,17 @@ impl Service {
         });
     }
 
-    fn enter(&mut self, lease: LeaseState) {
+    fn enter(&mut self, lease: OwnState) {
         self.lease = lease;
+        self.membership.operator.enter(lease);
         self.report();
+    }
+
+    /// Reports that the member may not decide.
+    fn report_fenced(&self, why: &str) {
+        let member = self.membership.me().member.0.to_string();
+        let why = why.to_owned();
+        self.scheduler.report_cluster_event(ClusterEvent::MemberFenced { member, why });
     }
 
     fn end_session(&self, rm: &RmId, epoch: Epoch, reason: EndReason) {
@@ -85,22 +86,29 @@ impl Host for Service {
             Effect::DeregistrationEnded(rm, _) => self.membership.freed(&rm),
             Effect::HandOverEnded(rm, moved) => {
                 info!(rm = &*rm.0, moved, "hand-over of a resource manager ended");
+                self.membership.operator.handed_over(&rm, moved);
+            }
+            Effect::AcceptanceEnded(floor) => {
+                warn!(floor = floor.0, "an earlier state of the arbiter was accepted");
+                self.membership.operator.accepted(floor);
             }
             Effect::Ready => {
                 info!("this member may decide");
-                self.enter(LeaseState::Ready);
+                self.enter(OwnState::Serving);
             }
             Effect::Fenced => {
                 warn!("this member may not decide: its lease is over");
-                self.enter(LeaseState::Fenced);
+                self.enter(OwnState::Fenced);
+                self.report_fenced("its lease is over: it may decide nothing");
             }
             Effect::Restored => {
                 error!("this member may not decide: the arbiter went back to an earlier state");
-                self.enter(LeaseState::Restored);
+                self.enter(OwnState::Restored);
+                self.report_fenced("the arbiter went back to an earlier state");
             }
             Effect::BeginAgain => {
                 warn!("this member was deposed and joins again");
-                self.enter(LeaseState::Joining);
+                self.enter(OwnState::Joining);
             }
             Effect::Exit => error!("another process has the id of this member"),
             Effect::Left => info!("this member has left the cluster"),
@@ -111,6 +119,7 @@ impl Host for Service {
 
     fn front_answers(&mut self) -> bool {
         self.report();
+        self.membership.operator.count_fenced();
         self.healthy.is_watched_and_serving()
     }
 
@@ -118,7 +127,12 @@ impl Host for Service {
         let sessions = u64::try_from(self.membership.served()).unwrap_or(u64::MAX);
         let counted = self.counted.load(Ordering::Relaxed);
         let load = sessions.saturating_mul(SESSION_LOAD).saturating_add(counted);
-        Details { load, ..self.details.clone() }
+        let draining = self.membership.operator.is_draining();
+        Details { load, draining, ..self.details.clone() }
+    }
+
+    fn written(&mut self, took: Duration) {
+        self.membership.operator.metrics.written(took);
     }
 
     fn incarnation(&mut self) -> Incarnation {
@@ -129,15 +143,15 @@ impl Host for Service {
 }
 
 /// The answer to probes, with the arbiter's problem, if there is one.
-fn readiness(lease: LeaseState, problem: Option<&str>) -> Readiness {
+fn readiness(lease: OwnState, problem: Option<&str>) -> Readiness {
     let why = match lease {
-        LeaseState::Ready => return Readiness::Ready,
-        LeaseState::Joining => {
+        OwnState::Serving => return Readiness::Ready,
+        OwnState::Joining => {
             "this member is joining the cluster, which takes up to a lease after a crash, and for \
              ever while another process has its id"
         }
-        LeaseState::Fenced => "this member may not decide: its lease is over",
-        LeaseState::Restored => {
+        OwnState::Fenced => "this member may not decide: its lease is over",
+        OwnState::Restored => {
             "the arbiter went back to an earlier state, which an operator has to accept"
         }
     };
@@ -151,10 +165,10 @@ mod tests {
 
     #[test]
     fn probes_get_the_reason_and_the_problem_of_the_arbiter() {
-        assert_eq!(readiness(LeaseState::Ready, Some("late")), Readiness::Ready);
+        assert_eq!(readiness(OwnState::Serving, Some("late")), Readiness::Ready);
         let why = "this member may not decide: its lease is over; the arbiter does not answer: \
                    http://e:2379: connection refused";
-        let shown = readiness(LeaseState::Fenced, Some("http://e:2379: connection refused"));
+        let shown = readiness(OwnState::Fenced, Some("http://e:2379: connection refused"));
         assert_eq!(shown, Readiness::NotYet(why.into()));
     }
 }

@@ -15,8 +15,12 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::MemberListener;
-use super::host::{LeaseState, Service};
+use super::host::Service;
 use super::membership::{Membership, Probe, accepts_connections};
+use super::observer::observe;
+use super::operating::OfMember;
+use super::operations::{Operations, OwnState};
+use super::operator::{Facts, OperatorState};
 use super::peers::{Links, Peers, keep_links};
 use super::tls::MemberTls;
 use super::{Listening, MemberEnd, identity, store};
@@ -31,7 +35,7 @@ pub struct Member {
     readiness: watch::Receiver<Readiness>,
     /// `None` while the driver runs.
     outcome: watch::Receiver<Option<Outcome>>,
-    tasks: [AbortHandle; 3],
+    tasks: [AbortHandle; 4],
 }
 
 /// Parts of a member that a test replaces.
@@ -71,7 +75,14 @@ impl Member {
         let timing = Timing::new(lease).context("`cluster.lease`")?;
         let incarnation = Incarnation(random_bits());
         let me = Owner { member: MemberId(parts.id.into()), incarnation };
-        let membership = Arc::new(Membership::new(me.clone(), Links::new(parts.tls), parts.probe));
+        let facts = Facts {
+            cluster: settings.name.clone(),
+            arbiter: settings.arbiter.name(),
+            lease: settings.lease,
+        };
+        let operator = OperatorState::new(facts, handle.cluster_metrics());
+        let membership =
+            Arc::new(Membership::new(me.clone(), Links::new(parts.tls), parts.probe, operator));
         let counted = Arc::new(AtomicU64::new(0));
         let (sender, readiness) = watch::channel(Readiness::NotYet("joining the cluster".into()));
         let service = Service {
@@ -79,7 +90,8 @@ impl Member {
             healthy,
             details: details(settings, listening),
             counted: Arc::clone(&counted),
-            lease: LeaseState::Joining,
+            lease: OwnState::Joining,
+            scheduler: handle.clone(),
             readiness: sender,
         };
         info!(
@@ -93,6 +105,7 @@ impl Member {
         let driver = Driver::new(me, timing, arbiter, parts.clock, service);
         let (driver, access) = driver.context("`cluster.lease`")?;
         let members = access.watch_members();
+        let views = access.view();
         membership.run_by(access);
         let links = tokio::spawn(keep_links(Arc::downgrade(&membership), members));
         let (sender, outcome) = watch::channel(None);
@@ -103,7 +116,8 @@ impl Member {
             sender.send_replace(Some(ended));
         });
         let count = tokio::spawn(count(handle.clone(), counted, settings.lease));
-        let tasks = [driver.abort_handle(), count.abort_handle(), links.abort_handle()];
+        let observe = tokio::spawn(observe(handle.clone(), Arc::clone(&membership), views));
+        let tasks = [driver, count, links, observe].map(|task| task.abort_handle());
         Ok(Self { membership, readiness, outcome, tasks })
     }
 
@@ -115,6 +129,11 @@ impl Member {
     /// The other members.
     pub fn peers(&self) -> Peers {
         Peers::of(Arc::clone(&self.membership))
+    }
+
+    /// The operations for operators.
+    pub fn operations(&self) -> Arc<dyn Operations> {
+        Arc::new(OfMember(Arc::clone(&self.membership)))
     }
 
     /// Whether the member may decide, for probes.
@@ -166,7 +185,7 @@ fn details(settings: &ClusterSettings, listening: Listening) -> Details {
             .or_else(|| listening.internal.map(|address| address.to_string()))
             .unwrap_or_default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        load: 0,
+        ..Details::default()
     }
 }
 

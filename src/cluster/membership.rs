@@ -14,8 +14,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use monoceros_cluster::{
-    CallId, Epoch, Event, Forwarded, Holder, Incarnation, Life, Owner, ProofHash, Refusal,
-    Registration, RmId, less_loaded,
+    CallId, Epoch, Event, Forwarded, Holder, Incarnation, Owner, ProofHash, Refusal, Registration,
+    RmId,
 };
 use monoceros_cluster_store::Handle;
 use sha2::{Digest as _, Sha256};
@@ -24,8 +24,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::metadata::AsciiMetadataValue;
 
+use super::operator::{Before, OperatorState};
 use super::peers::Links;
-use crate::chance::random_bits;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::{Claimant, Claims, Registry, id_of};
@@ -49,6 +49,8 @@ pub(super) struct Membership {
     links: Links,
     probe: Probe,
     next_call: AtomicU64,
+    /// Facts and counts for operators.
+    pub(super) operator: OperatorState,
     state: Mutex<State>,
 }
 
@@ -67,11 +69,12 @@ struct State {
 struct Call {
     rm: RmId,
     instance: Option<String>,
+    before: Before,
     answer: oneshot::Sender<Result<u64, ClaimRefusal>>,
 }
 
 impl Membership {
-    pub(super) fn new(me: Owner, links: Links, probe: Probe) -> Self {
+    pub(super) fn new(me: Owner, links: Links, probe: Probe, operator: OperatorState) -> Self {
         let (calls, frees, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             handle: OnceLock::new(),
@@ -79,6 +82,7 @@ impl Membership {
             links,
             probe,
             next_call: AtomicU64::new(1),
+            operator,
             state: Mutex::new(State { me, calls, frees, held }),
         }
     }
@@ -111,6 +115,16 @@ impl Membership {
         self.state().me.incarnation = incarnation;
     }
 
+    /// Whether a resource manager is served here.
+    pub(super) fn serves(&self, rm: &RmId) -> bool {
+        self.state().held.contains_key(rm)
+    }
+
+    /// The resource managers that are served here.
+    pub(super) fn held(&self) -> Vec<RmId> {
+        self.state().held.keys().cloned().collect()
+    }
+
     /// Number of resource managers that are served here.
     pub(super) fn served(&self) -> usize {
         self.state().held.len()
@@ -127,9 +141,11 @@ impl Membership {
     /// Answers a registration. A claim that nobody waits for any more is freed.
     pub(super) fn answer(&self, call: CallId, answer: Result<Epoch, Refusal>) {
         let mut state = self.state();
-        let Some(Call { rm, answer: sender, .. }) = state.calls.remove(&call) else { return };
+        let Some(call) = state.calls.remove(&call) else { return };
+        let Call { rm, answer: sender, before, .. } = call;
         if let Ok(epoch) = &answer {
             state.held.insert(rm.clone(), *epoch);
+            self.operator.note_won(&before, &state.me, *epoch);
         }
         drop(state);
         let answer = answer.map(|epoch| epoch.0).map_err(|refusal| self.refusal(refusal));
@@ -187,34 +203,8 @@ impl Membership {
         state.calls.clear();
         state.frees.clear();
         state.held.clear();
-    }
-
-    /// Members for the resource managers that are served here: for each the less loaded of two
-    /// others that live.
-    pub(super) fn successors(&self) -> BTreeMap<RmId, Owner> {
-        let Some(handle) = self.handle() else { return BTreeMap::new() };
-        let (me, served): (_, Vec<_>) = {
-            let state = self.state();
-            (state.me.member.clone(), state.held.keys().cloned().collect())
-        };
-        let members = handle.members();
-        let live = members
-            .values()
-            .map(|record| &record.value)
-            .filter(|record| record.life == Life::Alive && record.owner.member != me);
-        let mut loads: Vec<_> =
-            live.map(|record| (record.owner.clone(), record.details.load)).collect();
-        let mut successors = BTreeMap::new();
-        for rm in served {
-            #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits")]
-            let draws = [random_bits() as u64, random_bits() as u64];
-            let Some(owner) = less_loaded(&loads, draws).cloned() else { break };
-            if let Some((_, load)) = loads.iter_mut().find(|(other, _)| *other == owner) {
-                *load += SESSION_LOAD;
-            }
-            successors.insert(rm, owner);
-        }
-        successors
+        drop(state);
+        self.operator.close();
     }
 
     fn refusal(&self, refusal: Refusal) -> ClaimRefusal {
@@ -234,6 +224,28 @@ impl Membership {
         }
     }
 
+    /// Claims a resource manager for this member.
+    async fn claim_here(&self, claimant: Claimant) -> Result<u64, ClaimRefusal> {
+        let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
+        let call = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
+        let (answer, answered) = oneshot::channel();
+        let instance = claimant.instance.clone();
+        if self.operator.is_draining() {
+            let successor = self.takers().into_iter().min_by_key(|(_, load)| *load);
+            let owner = successor.and_then(|(owner, _)| self.address_of(&owner));
+            return Err(ClaimRefusal::Draining { owner });
+        }
+        let registration = registration(call, claimant);
+        let rm = registration.rm.clone();
+        let before = Before::of(&handle.view().borrow(), &rm);
+        self.state().calls.insert(call, Call { rm, instance, before, answer });
+        if let Err(refusal) = handle.register(registration) {
+            self.state().calls.remove(&call);
+            return Err(self.refusal(refusal));
+        }
+        answered.await.unwrap_or(Err(ClaimRefusal::Fenced))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }
@@ -242,18 +254,9 @@ impl Membership {
 impl Claims for Membership {
     fn claim(&self, claimant: Claimant) -> BoxFuture<'_, Result<u64, ClaimRefusal>> {
         async move {
-            let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
-            let call = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
-            let (answer, answered) = oneshot::channel();
-            let instance = claimant.instance.clone();
-            let registration = registration(call, claimant);
-            let rm = registration.rm.clone();
-            self.state().calls.insert(call, Call { rm, instance, answer });
-            if let Err(refusal) = handle.register(registration) {
-                self.state().calls.remove(&call);
-                return Err(self.refusal(refusal));
-            }
-            answered.await.unwrap_or(Err(ClaimRefusal::Fenced))
+            let claimed = self.claim_here(claimant).await;
+            self.operator.count(claimed.as_ref().map(|_| ()));
+            claimed
         }
         .boxed()
     }

@@ -13,7 +13,8 @@
 //!
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
-//! `tls` (their encryption), `identity` (the id), `store` (the arbiter).
+//! `tls` (their encryption), `identity` (the id), `store` (the arbiter), `operations` and
+//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -29,6 +30,13 @@ mod listener;
 mod member;
 #[cfg(feature = "cluster")]
 mod membership;
+#[cfg(feature = "cluster")]
+mod observer;
+#[cfg(feature = "cluster")]
+mod operating;
+pub mod operations;
+#[cfg(feature = "cluster")]
+mod operator;
 #[cfg(feature = "cluster")]
 pub mod peers;
 #[cfg(feature = "cluster")]

@@ -16,6 +16,12 @@ pub enum ClaimRefusal {
     /// This member ends.
     #[error("this member of the cluster is ending: register at another one")]
     Leaving,
+    /// This member is drained.
+    #[error("this member of the cluster is drained: register at another one")]
+    Draining {
+        /// The gRPC address of a member that takes resource managers, if one is known.
+        owner: Option<String>,
+    },
     /// Another change of the claim was under way.
     #[error("the claim of the resource manager is being changed: register again")]
     Contended,
@@ -45,12 +51,15 @@ pub enum ClaimRefusal {
 impl ClaimRefusal {
     fn retry(&self) -> Duration {
         match self {
-            Self::NotOwner { owner: Some(_), .. } | Self::Leaving => AT_ONCE,
+            Self::NotOwner { owner: Some(_), .. }
+            | Self::Leaving
+            | Self::Draining { owner: Some(_) } => AT_ONCE,
             Self::Superseded => LATER,
             Self::Fenced
             | Self::Contended
             | Self::ArbiterUnavailable
             | Self::OwnerUnreachable { .. }
+            | Self::Draining { owner: None }
             | Self::NotOwner { owner: None, .. } => SOON,
         }
     }
@@ -60,7 +69,9 @@ impl From<&ClaimRefusal> for Status {
     fn from(refusal: &ClaimRefusal) -> Self {
         let (code, reason) = match refusal {
             ClaimRefusal::Fenced => (Code::Unavailable, "MEMBER_FENCED"),
-            ClaimRefusal::Leaving => (Code::Unavailable, "SHUTTING_DOWN"),
+            ClaimRefusal::Leaving | ClaimRefusal::Draining { .. } => {
+                (Code::Unavailable, "SHUTTING_DOWN")
+            }
             ClaimRefusal::Contended => (Code::Unavailable, "CLAIM_CONTENDED"),
             ClaimRefusal::ArbiterUnavailable => (Code::Unavailable, "ARBITER_UNAVAILABLE"),
             ClaimRefusal::OwnerUnreachable { .. } => (Code::Unavailable, "OWNER_UNREACHABLE"),
@@ -70,6 +81,7 @@ impl From<&ClaimRefusal> for Status {
         let (member, owner) = match refusal {
             ClaimRefusal::NotOwner { member, owner } => (Some(member), owner.as_deref()),
             ClaimRefusal::OwnerUnreachable { member } => (Some(member), None),
+            ClaimRefusal::Draining { owner } => (None, owner.as_deref()),
             _ => (None, None),
         };
         let member = member.map(|member| ("member", member.clone()));

@@ -1,0 +1,299 @@
+//! Operations as the member carries them out.
+//!
+//! # Invariants
+//! * Nothing here decides about a claim: an operation is an event of the member's rules, or a
+//!   registration that is refused before it reaches them.
+//! * A drained member goes on handing over: a registration that was under way when the drain began
+//!   may still win its claim.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use monoceros_cluster::{
+    Epoch, Event, Life, MemberId, MemberRecord, Nanos, Owner, RmId, less_loaded,
+};
+use monoceros_cluster_store::{Handle, View};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use tracing::info;
+
+use super::membership::{Membership, SESSION_LOAD};
+use super::operations::{
+    ClaimReport, ClusterReport, Drained, MemberReport, MemberState, OperationRefusal, Operations,
+    OwnState,
+};
+use crate::chance::random_bits;
+use crate::clock::now_ns;
+use crate::grpc::end::ClaimRefusal;
+
+/// Pause between two rounds of a drain.
+const DRAIN_PAUSE: Duration = Duration::from_millis(200);
+/// Time for which a call waits until its member is drained.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Membership {
+    /// State of a member's record at `now`.
+    pub(super) fn state_of(&self, record: &MemberRecord, view: &View, now: Nanos) -> MemberState {
+        let me = self.me();
+        let lease = u64::try_from(self.operator.facts.lease.as_nanos()).unwrap_or(Nanos::MAX);
+        let is_silent = view
+            .silence(&record.owner.member, now)
+            // Three intervals of renewals.
+            .is_some_and(|silence| silence > lease / 5 * 3);
+        match record.life {
+            Life::Left => MemberState::Left,
+            Life::Deposed => MemberState::Deposed,
+            Life::Alive if record.owner == me && self.operator.state() != OwnState::Serving => {
+                MemberState::Fenced
+            }
+            Life::Alive if is_silent => MemberState::Silent,
+            Life::Alive if record.details.draining => MemberState::Draining,
+            Life::Alive => MemberState::Alive,
+        }
+    }
+
+    /// Members that take resource managers, except this one, with their loads.
+    pub(super) fn takers(&self) -> Vec<(Owner, u64)> {
+        let Some(handle) = self.handle() else { return Vec::new() };
+        let (view, now) = (handle.view().borrow().clone(), handle.now());
+        let me = self.me().member;
+        let records = view.members.values().map(|record| &record.value);
+        records
+            .filter(|record| record.owner.member != me)
+            .filter(|record| self.state_of(record, &view, now) == MemberState::Alive)
+            .map(|record| (record.owner.clone(), record.details.load))
+            .collect()
+    }
+
+    /// The member that should get a resource manager of this one.
+    fn taker(&self, rm: &RmId, named: Option<&str>) -> Result<Owner, OperationRefusal> {
+        let Some(named) = named else {
+            let takers = self.takers();
+            return less_loaded(&takers, draws()).cloned().ok_or(OperationRefusal::NoOtherMember);
+        };
+        let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
+        let view = handle.view().borrow().clone();
+        let record = view.members.get(&MemberId(named.into()));
+        let record = record.ok_or_else(|| OperationRefusal::MemberUnknown(named.to_owned()))?;
+        if record.value.owner.member == self.me().member {
+            let (rm_id, member) = (rm.0.to_string(), named.to_owned());
+            return Err(OperationRefusal::AlreadyThere { rm_id, member });
+        }
+        match self.state_of(&record.value, &view, handle.now()) {
+            MemberState::Alive => Ok(record.value.owner.clone()),
+            state => {
+                let member = named.to_owned();
+                Err(OperationRefusal::MemberUnfit { member, state: state.name() })
+            }
+        }
+    }
+
+    /// Refuses what another member has to do.
+    fn at_member(&self, member: &MemberId) -> Result<(), OperationRefusal> {
+        if *member == self.me().member {
+            return Ok(());
+        }
+        let members = self.handle().ok_or(ClaimRefusal::Fenced)?.members();
+        let id = member.0.to_string();
+        let record = members.get(member).map(|record| &record.value);
+        let record = record.ok_or_else(|| OperationRefusal::MemberUnknown(id.clone()))?;
+        let address = Some(record.details.grpc.clone()).filter(|address| !address.is_empty());
+        match record.life {
+            Life::Alive => Err(OperationRefusal::AtMember { member: id, address }),
+            Life::Left => Err(OperationRefusal::MemberUnfit { member: id, state: "left" }),
+            Life::Deposed => Err(OperationRefusal::MemberUnfit { member: id, state: "deposed" }),
+        }
+    }
+
+    /// Hands a resource manager over. Returns whether the claim names the other member then.
+    async fn hand_over(&self, rm: RmId, to: Owner) -> bool {
+        let Some(handle) = self.handle() else { return false };
+        let (done, ended) = oneshot::channel();
+        self.operator.note_move(rm.clone(), done);
+        handle.send(Event::HandOver(rm, to)).await && ended.await.unwrap_or(false)
+    }
+
+    /// Hands over all resource managers that are served now. Returns how many were handed over.
+    async fn hand_all_over(&self) -> usize {
+        let moves = self.successors().into_iter().map(|(rm, to)| self.hand_over(rm, to));
+        join_all(moves).await.into_iter().filter(|moved| *moved).count()
+    }
+
+    /// Hands over what the member serves for as long as it is drained.
+    async fn keep_empty(self: Arc<Self>, mut first: Option<oneshot::Sender<usize>>) {
+        let mut handed_over = 0;
+        while self.operator.is_draining() {
+            handed_over += self.hand_all_over().await;
+            if self.served() == 0
+                && let Some(first) = first.take()
+            {
+                // The caller may have gone.
+                let _ = first.send(handed_over);
+            }
+            sleep(DRAIN_PAUSE).await;
+        }
+    }
+
+    async fn move_by_owner(
+        &self,
+        rm_id: String,
+        to: Option<String>,
+    ) -> Result<String, OperationRefusal> {
+        let rm = RmId(rm_id.as_str().into());
+        if !self.serves(&rm) {
+            let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
+            let claim = handle.view().borrow().claims.get(&rm).map(|claim| claim.value.clone());
+            let owner = claim.and_then(|claim| claim.owner);
+            let owner = owner.ok_or_else(|| OperationRefusal::RmUnknown(rm_id.clone()))?;
+            self.at_member(&owner.member)?;
+            return Err(OperationRefusal::RmUnknown(rm_id));
+        }
+        let to = self.taker(&rm, to.as_deref())?;
+        let member = to.member.0.to_string();
+        if self.hand_over(rm, to).await {
+            Ok(member)
+        } else {
+            Err(OperationRefusal::NotMoved(rm_id))
+        }
+    }
+
+    async fn drain_itself(
+        self: Arc<Self>,
+        member: String,
+        drain: bool,
+    ) -> Result<Drained, OperationRefusal> {
+        self.at_member(&MemberId(member.into()))?;
+        if !drain {
+            self.operator.set_draining(false);
+            return Ok(Drained { remaining: self.served(), ..Drained::default() });
+        }
+        if self.takers().is_empty() {
+            return Err(OperationRefusal::NoOtherMember);
+        }
+        if self.operator.set_draining(true) {
+            return Ok(Drained { remaining: self.served(), ..Drained::default() });
+        }
+        info!("this member is drained");
+        let (empty, emptied) = oneshot::channel();
+        let begun_with = self.served();
+        tokio::spawn(Arc::clone(&self).keep_empty(Some(empty)));
+        let handed_over = timeout(DRAIN_PATIENCE, emptied).await;
+        let remaining = self.served();
+        let handed_over = match handed_over {
+            Ok(Ok(handed_over)) => handed_over,
+            Ok(Err(_)) | Err(_) => begun_with.saturating_sub(remaining),
+        };
+        Ok(Drained { handed_over, remaining })
+    }
+
+    async fn accept(&self) -> Result<u64, OperationRefusal> {
+        let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
+        let (done, accepted) = oneshot::channel();
+        self.operator.note_acceptance(done);
+        // Above any epoch that was ever given.
+        let floor = Epoch(u64::try_from(now_ns() / 1_000_000).unwrap_or_default());
+        handle.send(Event::AcceptRestore { floor }).await;
+        match timeout(self.operator.facts.lease, accepted).await {
+            Ok(Ok(floor)) => Ok(floor),
+            Ok(Err(_)) | Err(_) => Err(ClaimRefusal::ArbiterUnavailable.into()),
+        }
+    }
+}
+
+/// The operations of a membership.
+pub(super) struct OfMember(pub(super) Arc<Membership>);
+
+impl Operations for OfMember {
+    fn member_id(&self) -> String {
+        self.0.me().member.0.to_string()
+    }
+
+    fn report(&self) -> ClusterReport {
+        let (facts, handle) = (&self.0.operator.facts, self.0.handle());
+        let view = handle.map(|handle| handle.view().borrow().clone()).unwrap_or_default();
+        let now = handle.map(Handle::now).unwrap_or_default();
+        let owned = view.owned();
+        let member = |record: &MemberRecord| {
+            let (owner, details) = (&record.owner, &record.details);
+            MemberReport {
+                id: owner.member.0.to_string(),
+                incarnation: format!("{:032x}", owner.incarnation.0),
+                version: details.version.clone(),
+                addresses: [&details.grpc, &details.rest, &details.internal].map(Clone::clone),
+                state: self.0.state_of(record, &view, now),
+                rms: owned.get(&owner.member).copied().unwrap_or_default(),
+                load: details.load,
+                beat_ago: view
+                    .silence(&owner.member, now)
+                    .filter(|_| record.life == Life::Alive)
+                    .map(Duration::from_nanos),
+            }
+        };
+        let id = |owner: &Option<Owner>| owner.as_ref().map(|owner| owner.member.0.to_string());
+        let claims = view.claims.iter().map(|(rm, claim)| ClaimReport {
+            rm_id: rm.0.to_string(),
+            epoch: claim.value.epoch.0,
+            owner: id(&claim.value.owner),
+            wanted_by: id(&claim.value.wanted_by),
+            since_ms: claim.value.since_ms,
+        });
+        ClusterReport {
+            name: facts.cluster.clone(),
+            arbiter: facts.arbiter,
+            lease: facts.lease,
+            member: self.member_id(),
+            state: self.0.operator.state(),
+            problem: handle.and_then(Handle::problem),
+            read_ago: (view.read_at > 0)
+                .then(|| Duration::from_nanos(now.saturating_sub(view.read_at))),
+            members: view.members.values().map(|record| member(&record.value)).collect(),
+            claims: claims.collect(),
+        }
+    }
+
+    fn move_rm(
+        &self,
+        rm_id: String,
+        to: Option<String>,
+    ) -> BoxFuture<'_, Result<String, OperationRefusal>> {
+        self.0.move_by_owner(rm_id, to).boxed()
+    }
+
+    fn drain(
+        &self,
+        member: String,
+        drain: bool,
+    ) -> BoxFuture<'_, Result<Drained, OperationRefusal>> {
+        Arc::clone(&self.0).drain_itself(member, drain).boxed()
+    }
+
+    fn accept_restore(&self) -> BoxFuture<'_, Result<u64, OperationRefusal>> {
+        self.0.accept().boxed()
+    }
+}
+
+/// Two random numbers for the choice of a member.
+#[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits")]
+fn draws() -> [u64; 2] {
+    [(); 2].map(|()| random_bits() as u64)
+}
+
+impl Membership {
+    /// Members for the resource managers that are served here: for each the less loaded of two
+    /// others that take some.
+    pub(super) fn successors(&self) -> BTreeMap<RmId, Owner> {
+        let mut loads = self.takers();
+        let mut successors = BTreeMap::new();
+        for rm in self.held() {
+            let Some(owner) = less_loaded(&loads, draws()).cloned() else { break };
+            if let Some((_, load)) = loads.iter_mut().find(|(other, _)| *other == owner) {
+                *load += SESSION_LOAD;
+            }
+            successors.insert(rm, owner);
+        }
+        successors
+    }
+}

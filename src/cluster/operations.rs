@@ -1,0 +1,234 @@
+//! Operations on a cluster for operators: its state, and moves, drains and accepted restores.
+//!
+//! # Why a trait
+//! The edges use it, and a build may leave clusters out. A process without a cluster has none.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use crate::grpc::end::ClaimRefusal;
+
+/// Operations of the member of this process.
+pub trait Operations: Send + Sync {
+    /// Id of this member.
+    fn member_id(&self) -> String;
+
+    /// The cluster as this member has last read it.
+    fn report(&self) -> ClusterReport;
+
+    /// Hands a resource manager over to a member, or to one that is less loaded. Returns the id of
+    /// the member. Only its owner can do so.
+    fn move_rm(
+        &self,
+        rm_id: String,
+        to: Option<String>,
+    ) -> BoxFuture<'_, Result<String, OperationRefusal>>;
+
+    /// Hands over all resource managers of a member, which takes no others until this is undone or
+    /// it restarts. `drain`: `false` undoes it. Only the member itself can do so.
+    fn drain(
+        &self,
+        member: String,
+        drain: bool,
+    ) -> BoxFuture<'_, Result<Drained, OperationRefusal>>;
+
+    /// Accepts that the arbiter went back to an earlier state. Returns the bound above which all
+    /// sessions are numbered from then on. Any member can do so.
+    fn accept_restore(&self) -> BoxFuture<'_, Result<u64, OperationRefusal>>;
+}
+
+/// Result of a drain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Resource managers that were handed over.
+    pub handed_over: usize,
+    /// Resource managers that the member still serves. It goes on handing them over.
+    pub remaining: usize,
+}
+
+/// Reason why an operation was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OperationRefusal {
+    /// No member has this id.
+    #[error("the cluster has no member `{0}`")]
+    MemberUnknown(String),
+    /// No member serves the resource manager.
+    #[error("no member serves resource manager `{0}`")]
+    RmUnknown(String),
+    /// The member that should serve the resource manager does not take it.
+    #[error("member `{member}` is {state}: it takes no resource managers")]
+    MemberUnfit {
+        /// Id of the member.
+        member: String,
+        /// Its state.
+        state: &'static str,
+    },
+    /// The resource manager is there already.
+    #[error("member `{member}` serves resource manager `{rm_id}` already")]
+    AlreadyThere {
+        /// Id of the resource manager.
+        rm_id: String,
+        /// Id of the member.
+        member: String,
+    },
+    /// No other member takes resource managers.
+    #[error("no other member lives that could serve its resource managers: nothing was done")]
+    NoOtherMember,
+    /// Another member has to carry out the operation.
+    #[error("member `{member}` has to do this: call it there")]
+    AtMember {
+        /// Id of the member.
+        member: String,
+        /// Its gRPC address, if it is known.
+        address: Option<String>,
+    },
+    /// The claim of the resource manager could not be changed. Its session has ended.
+    #[error(
+        "the claim of resource manager `{0}` could not be changed: it is served by whom the claim \
+         names"
+    )]
+    NotMoved(String),
+    /// The same reasons as those of a registration.
+    #[error(transparent)]
+    Claim(#[from] ClaimRefusal),
+}
+
+/// The cluster as a member has last read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterReport {
+    /// Name of the cluster.
+    pub name: String,
+    /// Store of the claims: `etcd` or `kubernetes`.
+    pub arbiter: &'static str,
+    /// Time for which a member must be silent before others take its resource managers.
+    pub lease: Duration,
+    /// Id of this member.
+    pub member: String,
+    /// Whether this member may decide.
+    pub state: OwnState,
+    /// Why the arbiter does not answer. `None` if it does.
+    pub problem: Option<String>,
+    /// Time since the last read. `None` before the first one.
+    pub read_ago: Option<Duration>,
+    /// All members, by id. Those that have left are listed, too.
+    pub members: Vec<MemberReport>,
+    /// All claims, by the id of the resource manager.
+    pub claims: Vec<ClaimReport>,
+}
+
+/// Right of this member to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnState {
+    /// It has not joined yet.
+    Joining,
+    /// It decides.
+    Serving,
+    /// Its lease is over.
+    Fenced,
+    /// The arbiter went back to an earlier state, which an operator has to accept.
+    Restored,
+}
+
+impl OwnState {
+    /// The state in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Joining => "joining",
+            Self::Serving => "serving",
+            Self::Fenced => "fenced",
+            Self::Restored => "restored",
+        }
+    }
+}
+
+/// A member of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberReport {
+    /// Id, chosen by the operator.
+    pub id: String,
+    /// Number of its start: 32 hexadecimal digits.
+    pub incarnation: String,
+    /// Version of its program.
+    pub version: String,
+    /// Addresses of gRPC, REST and the listener for other members. Empty: it has none.
+    pub addresses: [String; 3],
+    /// Whether it takes part.
+    pub state: MemberState,
+    /// Number of resource managers whose claims name it.
+    pub rms: usize,
+    /// Nodes + applications + 1,000 for each session.
+    pub load: u64,
+    /// Time since its record was last seen to change, for members that have not left.
+    pub beat_ago: Option<Duration>,
+}
+
+/// Whether a member takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It renews its record.
+    Alive,
+    /// It renews its record, and takes no resource managers.
+    Draining,
+    /// It has not renewed its record of late.
+    Silent,
+    /// It is this member, and may decide nothing.
+    Fenced,
+    /// It has ended in order.
+    Left,
+    /// It was silent for the lease, and has lost its resource managers.
+    Deposed,
+}
+
+impl MemberState {
+    /// The state in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Draining => "draining",
+            Self::Silent => "silent",
+            Self::Fenced => "fenced",
+            Self::Left => "left",
+            Self::Deposed => "deposed",
+        }
+    }
+}
+
+/// Claim of a resource manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimReport {
+    /// Id of the resource manager.
+    pub rm_id: String,
+    /// Number of its session.
+    pub epoch: u64,
+    /// Id of the member that serves it. `None`: nobody does.
+    pub owner: Option<String>,
+    /// Id of a member that could not reach the owner, and wants to serve it.
+    pub wanted_by: Option<String>,
+    /// Milliseconds since 1970 at its last registration.
+    pub since_ms: u64,
+}
+
+/// Access to the operations for all edges. Without a cluster there are none. Clones share it.
+#[derive(Clone, Default)]
+pub struct ClusterAccess(Arc<OnceLock<Arc<dyn Operations>>>);
+
+impl ClusterAccess {
+    /// Sets the operations. Only the first call counts: a process is one member.
+    pub fn is_by(&self, operations: Arc<dyn Operations>) {
+        let _ = self.0.set(operations);
+    }
+
+    /// The operations. `None` without a cluster.
+    pub fn operations(&self) -> Option<&Arc<dyn Operations>> {
+        self.0.get()
+    }
+}
+
+impl fmt::Debug for ClusterAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterAccess").field("is_member", &self.0.get().is_some()).finish()
+    }
+}

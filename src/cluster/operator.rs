@@ -1,0 +1,192 @@
+//! Facts and counts of the member for operators: its state, calls that wait for the driver, and
+//! takeovers.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use monoceros_actors::metrics::{ClaimOutcome, ClusterMetrics, MemberStatus};
+use monoceros_cluster::{Epoch, Owner, RmId};
+use monoceros_cluster_store::View;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::operations::OwnState;
+use crate::grpc::end::ClaimRefusal;
+use crate::locked::locked;
+
+/// Facts of the settings.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// Name of the cluster.
+    pub(super) cluster: String,
+    /// Name of the arbiter.
+    pub(super) arbiter: &'static str,
+    pub(super) lease: Duration,
+}
+
+/// State of the member for operators. Never locked for long.
+pub(super) struct OperatorState {
+    pub(super) facts: Facts,
+    pub(super) metrics: ClusterMetrics,
+    state: Mutex<State>,
+}
+
+struct State {
+    own: OwnState,
+    is_draining: bool,
+    /// Hand-overs that an operator waits for.
+    moves: BTreeMap<RmId, Vec<oneshot::Sender<bool>>>,
+    acceptances: Vec<oneshot::Sender<u64>>,
+    /// Takeovers whose cause is known with the next read of all records.
+    takeovers: Vec<Takeover>,
+    /// When the member was last seen unable to decide, after it had joined once.
+    fenced_at: Option<Instant>,
+    has_joined: bool,
+}
+
+/// A registration of an RM whose claim named another member when it arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Takeover {
+    pub(super) from: Owner,
+    /// Whether the owner gave it away: the epoch has grown by more than this registration.
+    pub(super) is_given: bool,
+    pub(super) took: Duration,
+}
+
+/// The claim of an RM when its registration arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    begun: Instant,
+    /// Owner and epoch. `None`: nobody, or not known.
+    claim: Option<(Owner, Epoch)>,
+}
+
+impl Before {
+    /// The claim as the last read showed it.
+    pub(super) fn of(view: &View, rm: &RmId) -> Self {
+        let claim = view.claims.get(rm).map(|claim| &claim.value);
+        let claim = claim.and_then(|claim| Some((claim.owner.clone()?, claim.epoch)));
+        Self { begun: Instant::now(), claim }
+    }
+}
+
+impl OperatorState {
+    pub(super) fn new(facts: Facts, metrics: ClusterMetrics) -> Self {
+        metrics.set_status(MemberStatus::Joining);
+        let state = State {
+            own: OwnState::Joining,
+            is_draining: false,
+            moves: BTreeMap::new(),
+            acceptances: Vec::new(),
+            takeovers: Vec::new(),
+            fenced_at: None,
+            has_joined: false,
+        };
+        Self { facts, metrics, state: Mutex::new(state) }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    pub(super) fn state(&self) -> OwnState {
+        self.locked().own
+    }
+
+    /// Notes whether the member may decide.
+    pub(super) fn enter(&self, own: OwnState) {
+        self.count_fenced();
+        let mut state = self.locked();
+        state.own = own;
+        state.has_joined |= own == OwnState::Serving;
+        let is_fenced = state.has_joined && own != OwnState::Serving;
+        state.fenced_at = is_fenced.then(Instant::now);
+        drop(state);
+        self.metrics.set_status(match own {
+            OwnState::Joining => MemberStatus::Joining,
+            OwnState::Serving => MemberStatus::Serving,
+            OwnState::Fenced => MemberStatus::Fenced,
+            OwnState::Restored => MemberStatus::Restored,
+        });
+    }
+
+    /// Counts the time since the last call, if the member could not decide.
+    pub(super) fn count_fenced(&self) {
+        let now = Instant::now();
+        let mut state = self.locked();
+        if let Some(since) = &mut state.fenced_at {
+            self.metrics.fenced_for(now.duration_since(*since));
+            *since = now;
+        }
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.locked().is_draining
+    }
+
+    /// Sets whether the member is drained. Returns whether it was.
+    pub(super) fn set_draining(&self, draining: bool) -> bool {
+        std::mem::replace(&mut self.locked().is_draining, draining)
+    }
+
+    pub(super) fn note_move(&self, rm: RmId, done: oneshot::Sender<bool>) {
+        self.locked().moves.entry(rm).or_default().push(done);
+    }
+
+    /// Reports the end of a hand-over to those who wait for it.
+    pub(super) fn handed_over(&self, rm: &RmId, moved: bool) {
+        let waiting = self.locked().moves.remove(rm);
+        for done in waiting.into_iter().flatten() {
+            // The caller may have gone.
+            let _ = done.send(moved);
+        }
+    }
+
+    pub(super) fn note_acceptance(&self, done: oneshot::Sender<u64>) {
+        self.locked().acceptances.push(done);
+    }
+
+    pub(super) fn accepted(&self, floor: Epoch) {
+        for done in std::mem::take(&mut self.locked().acceptances) {
+            let _ = done.send(floor.0);
+        }
+    }
+
+    /// Drops all calls that wait: the driver has ended.
+    pub(super) fn close(&self) {
+        let mut state = self.locked();
+        state.moves.clear();
+        state.acceptances.clear();
+    }
+
+    /// Counts the outcome of a registration.
+    pub(super) fn count(&self, outcome: Result<(), &ClaimRefusal>) {
+        self.metrics.claimed(match outcome {
+            Ok(()) => ClaimOutcome::Won,
+            Err(ClaimRefusal::Fenced) => ClaimOutcome::Fenced,
+            Err(ClaimRefusal::Leaving | ClaimRefusal::Draining { .. }) => ClaimOutcome::Leaving,
+            Err(ClaimRefusal::Contended) => ClaimOutcome::Contended,
+            Err(ClaimRefusal::ArbiterUnavailable) => ClaimOutcome::ArbiterUnavailable,
+            Err(ClaimRefusal::OwnerUnreachable { .. }) => ClaimOutcome::OwnerUnreachable,
+            Err(ClaimRefusal::NotOwner { .. }) => ClaimOutcome::NotOwner,
+            Err(ClaimRefusal::Superseded) => ClaimOutcome::Superseded,
+        });
+    }
+
+    /// Notes a claim that was won, if another member had it.
+    pub(super) fn note_won(&self, before: &Before, me: &Owner, epoch: Epoch) {
+        let Some((from, last)) = &before.claim else { return };
+        if from.member == me.member {
+            return;
+        }
+        let (from, took) = (from.clone(), before.begun.elapsed());
+        let is_given = epoch.0 > last.0 + 1;
+        self.locked().takeovers.push(Takeover { from, is_given, took });
+    }
+
+    /// Returns the takeovers since the last call.
+    pub(super) fn takeovers(&self) -> Vec<Takeover> {
+        std::mem::take(&mut self.locked().takeovers)
+    }
+}
