@@ -80,7 +80,7 @@ func (c *Client) attach(ctx context.Context) (*attachment, error) {
 	if err != nil {
 		return nil, err
 	}
-	stream, err := mono.NewCallbackServiceClient(c.conn).Attach(c.outgoing(ctx))
+	stream, err := mono.NewCallbackServiceClient(c.link).Attach(c.outgoing(ctx))
 	if err != nil {
 		return nil, endOf(ctx, "callback stream", err, nil)
 	}
@@ -124,6 +124,10 @@ func lane(messages <-chan *mono.CoreMessage, handle func(context.Context, *mono.
 		for {
 			select {
 			case message := <-messages:
+				// Messages of a stream that has ended are dropped.
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
 				handle(ctx, message)
 			case <-ctx.Done():
 				return ctx.Err()
@@ -140,6 +144,7 @@ func (a *attachment) read(ctx context.Context) error {
 		if err != nil {
 			return endOf(ctx, "callback stream", err, a.stream.Trailer())
 		}
+		a.client.vigil.record((*silence).heard)
 		var to chan *mono.CoreMessage
 		switch body := message.GetBody().(type) {
 		case *mono.CoreMessage_PredicateBatch:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,10 @@ type Handler interface {
 type Config struct {
 	// Target is the address of the scheduler, as grpc.NewClient takes it.
 	Target string
+	// Targets are further addresses of the same scheduler, such as those of other members of its cluster.
+	// The client learns the addresses of all members from the scheduler, so one that lives when the client
+	// starts is enough.
+	Targets []string
 	// DialOptions are added to those of the client. Without any, the connection has no TLS.
 	DialOptions []grpc.DialOption
 
@@ -87,7 +92,8 @@ type Config struct {
 type Registration struct {
 	// Session is the number of the session.
 	Session string
-	// Scheduler identifies the run of the scheduler: another value means that it was restarted.
+	// Scheduler identifies the run of the scheduler: another value means that it was restarted, or that
+	// another member of its cluster serves the RM now.
 	Scheduler string
 	// Outcome is `new`, `replaced` (an earlier session of the RM has ended) or `attached` (Config.Attach:
 	// the session of another instance goes on).
@@ -97,13 +103,25 @@ type Registration struct {
 // Client is the connection of one RM. Its methods can be called concurrently, and before Run.
 type Client struct {
 	config        Config
-	conn          *grpc.ClientConn
+	clock         clock
+	link          *link
+	route         *route
+	vigil         *vigil
+	secret        *secret
 	outbox        *outbox
 	inbox         *inbox
 	record        *record
 	life          *life
 	invalidations *invalidations
 	session       string
+	// lastSession is the number of the last session, and registered the time of its registration.
+	lastSession string
+	registered  time.Time
+	// scheduler is the x-si-scheduler of the owner of the last session. suspect is the same while the owner
+	// is silent and no member was told.
+	scheduler, suspect string
+	// shuffle brings the members except the owner into the order in which they are tried.
+	shuffle func([]string)
 	// name and attempt identify the connection, so that late calls of a broken one have no effect.
 	name    uint64
 	attempt uint64
@@ -152,13 +170,30 @@ func New(config Config) (*Client, error) {
 			MinConnectTimeout: 5 * time.Second,
 		}),
 	}
-	conn, err := grpc.NewClient(config.Target, append(options, config.DialOptions...)...)
+	options = append(options, config.DialOptions...)
+	link, err := newLink(config.Target, options)
 	if err != nil {
 		return nil, fmt.Errorf("monoceros: Config.Target `%s`: %w", config.Target, err)
 	}
+	for _, target := range config.Targets {
+		other, err := newLink(target, options)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("monoceros: Config.Targets `%s`: %w", target, err), link.close())
+		}
+		other.close()
+	}
+	secret, err := newSecret()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("monoceros: no random bytes: %w", err), link.close())
+	}
 	return &Client{
 		config:        config,
-		conn:          conn,
+		clock:         monotonic{},
+		link:          link,
+		route:         newRoute(append([]string{config.Target}, config.Targets...)...),
+		vigil:         &vigil{clock: monotonic{}},
+		secret:        secret,
+		shuffle:       shuffled,
 		outbox:        newOutbox(config.Waiting, min(batchBytes, config.MaxMessage)),
 		inbox:         newInbox(config.Handler),
 		record:        record,
@@ -171,8 +206,10 @@ func New(config Config) (*Client, error) {
 
 func (c *Config) check() error {
 	switch {
-	case strings.TrimSpace(c.Target) == "":
+	case isBlank(c.Target):
 		return errors.New("monoceros: Config.Target is empty")
+	case slices.ContainsFunc(c.Targets, isBlank):
+		return errors.New("monoceros: Config.Targets has an empty address")
 	case c.RM == "":
 		return errors.New("monoceros: Config.RM is empty")
 	case !isPrintable(c.RM):
@@ -208,6 +245,8 @@ func (c *Config) check() error {
 	return nil
 }
 
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
+
 // isPrintable reports whether a text can be a metadata value.
 func isPrintable(text string) bool {
 	for at := 0; at < len(text); at++ {
@@ -219,7 +258,9 @@ func isPrintable(text string) bool {
 }
 
 // Conn returns the connection, for calls of other services, also before Run. It is closed when Run returns.
-func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
+// In a cluster it leads to the member that serves the RM, and calls that are open when another member takes
+// over are cancelled.
+func (c *Client) Conn() grpc.ClientConnInterface { return c.link }
 
 // Nodes reports new, changed or removed nodes. Like the other methods that send items, it returns once the
 // items are queued, in the order of the calls, and blocks only while the queue is full. The items then
@@ -283,82 +324,3 @@ func queue[T interface {
 // Flush waits until the scheduler has acknowledged every item sent before: the items are then ordered, but
 // not yet decided. If a new session begins meanwhile, State has reported them.
 func (c *Client) Flush(ctx context.Context) error { return c.outbox.flushed(ctx) }
-
-// Run registers and keeps the RM connected until ctx ends, Deregister or Close is called, or a retry cannot
-// help. It is called once; a second call returns ErrRunning at once.
-//
-// It returns nil after Deregister and Close. When ctx has ended it returns the error of ctx, together with
-// the last reason why it could not connect if it was not connected. Else the error is an *Error with the
-// reason, or ErrState. Calls that send items return ErrEnded from then on.
-func (c *Client) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if err := c.life.start(cancel); err != nil {
-		return err
-	}
-	defer c.conn.Close()
-	handled := make(chan struct{})
-	go func() {
-		defer close(handled)
-		c.inbox.run(ctx)
-	}()
-	err := c.stayConnected(ctx)
-	// In this order, because a handler may be waiting for the outbox.
-	c.outbox.end(c.life.end(err))
-	cancel()
-	<-handled
-	return err
-}
-
-// stayConnected reconnects after each break, as long as a retry can help.
-func (c *Client) stayConnected(ctx context.Context) error {
-	pause := c.config.Pause
-	for {
-		began := time.Now()
-		err := c.connect(ctx)
-		if ctx.Err() != nil {
-			return c.life.over(ctx, err)
-		}
-		c.life.broke(err)
-		switch judge(err) {
-		case stop:
-			if isDeregistered(err) && c.life.gone() {
-				return nil
-			}
-			return err
-		case anew:
-			if c.life.gone() {
-				return nil
-			}
-			c.session, c.attaches = "", false
-			c.lastEvent.Store(0)
-		}
-		if c.config.Broken != nil {
-			c.config.Broken(err)
-		}
-		if time.Since(began) > time.Minute {
-			pause = c.config.Pause
-		}
-		wait := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64()))
-		timer := time.NewTimer(max(wait, time.Duration(c.away.Swap(0))))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return c.life.over(ctx, err)
-		}
-		pause = min(pause*16/10, c.config.MaxPause)
-		c.conn.ResetConnectBackoff()
-	}
-}
-
-// connect registers unless there is a session, and serves its streams until one of them ends.
-func (c *Client) connect(ctx context.Context) error {
-	c.attempt++
-	if c.session == "" {
-		if err := c.register(ctx); err != nil {
-			return err
-		}
-	}
-	return c.serve(ctx)
-}

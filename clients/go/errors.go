@@ -33,8 +33,12 @@ var (
 	ErrState = errors.New("monoceros: Config.State")
 )
 
-// reasonTrailer is the trailer with the machine-readable reason of a status.
-const reasonTrailer = "x-si-reason"
+const (
+	// reasonTrailer is the trailer with the machine-readable reason of a status.
+	reasonTrailer = "x-si-reason"
+	// ownerTrailer is the trailer with the address of the member that serves the RM.
+	ownerTrailer = "x-si-owner"
+)
 
 // Error is the end of a call or stream. errors.Is finds the error of a context that ended the call;
 // errors.As and status.FromError find the status.
@@ -45,6 +49,8 @@ type Error struct {
 	Status *status.Status
 	// Reason is machine-readable, such as SESSION_STALE; empty if the scheduler gave none.
 	Reason string
+	// Owner is the address of the member of the cluster that serves the RM, if the end names it.
+	Owner string
 	// Err is the gRPC error, joined with the error of the context if that had ended; nil if a stream ended
 	// with OK.
 	Err error
@@ -70,12 +76,10 @@ func endOf(ctx context.Context, op string, err error, trailer metadata.MD) *Erro
 		err = nil
 	}
 	end := &Error{Op: op, Status: status.Convert(err), Err: err}
-	if cause := ctx.Err(); err != nil && cause != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
 		end.Err = fmt.Errorf("%w: %w", cause, err)
 	}
-	if reasons := trailer.Get(reasonTrailer); len(reasons) > 0 {
-		end.Reason = reasons[0]
-	}
+	end.Reason, end.Owner = first(trailer, reasonTrailer), first(trailer, ownerTrailer)
 	return end
 }
 
@@ -139,8 +143,10 @@ const (
 	stop
 )
 
-func judge(err error) verdict {
-	if errors.Is(err, errVoid) {
+// judge decides how to continue. If the client knows several addresses, a connection that is lost makes it
+// register at another one; with a single address it opens the streams again.
+func judge(err error, hasSeveral bool) verdict {
+	if errors.Is(err, errVoid) || errors.Is(err, ErrSilent) {
 		return anew
 	}
 	var end *Error
@@ -151,18 +157,51 @@ func judge(err error) verdict {
 		// A message is larger than the scheduler accepts (grpc.max_recv_message_bytes), and would be again.
 		return stop
 	}
+	if isPassing(err) {
+		return anew
+	}
 	switch end.Reason {
-	case "SESSION_STALE", "RM_NOT_REGISTERED", "RESYNC_REQUIRED", "MESSAGE_UNREADABLE", "INTERNAL_ERROR":
+	case "SESSION_STALE", "RM_NOT_REGISTERED", "RESYNC_REQUIRED", "MESSAGE_UNREADABLE", "INTERNAL_ERROR",
+		"NOT_OWNER", "SESSION_MOVED":
 		return anew
 	case "SESSION_SUPERSEDED", "STREAM_DISPLACED", reasonDeregistered, "LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_ID":
 		return stop
+	case "HEARTBEAT_MISSED", "STREAM_STALLED":
+		// The program was slow. The owner lives, and has the session.
+		return again
 	}
 	switch end.Status.Code() {
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied,
 		codes.FailedPrecondition, codes.Unimplemented:
 		return stop
+	case codes.Unavailable:
+		if hasSeveral {
+			return anew
+		}
 	}
 	return again
+}
+
+// isPassing reports whether a member of a cluster has answered that it cannot serve the RM yet.
+func isPassing(err error) bool {
+	var end *Error
+	if !errors.As(err, &end) {
+		return false
+	}
+	switch end.Reason {
+	case "OWNER_UNREACHABLE", "ARBITER_UNAVAILABLE", "CLAIM_CONTENDED", "MEMBER_FENCED":
+		return true
+	}
+	return false
+}
+
+// ownerOf returns the address of the owner that an end has named, if any.
+func ownerOf(err error) string {
+	var end *Error
+	if !errors.As(err, &end) {
+		return ""
+	}
+	return end.Owner
 }
 
 // reasonDeregistered is the reason of streams whose session was ended by a deregistration.

@@ -20,11 +20,15 @@ type inbox struct {
 	mu       sync.Mutex
 	received [kinds]uint64
 	handled  [kinds]uint64
+	// dropped counts the calls of drop.
+	dropped uint64
 }
 
 // delivery is a message, or a mark that is closed when everything before it was handled. A message made by
 // the client itself has no number.
 type delivery struct {
+	// dropped is the count of the inbox when the message was queued.
+	dropped uint64
 	kind    kind
 	seq     uint64
 	message proto.Message
@@ -48,6 +52,9 @@ func (i *inbox) run(ctx context.Context) {
 }
 
 func (i *inbox) handle(h delivery) {
+	if h.mark == nil && h.dropped != i.drops() {
+		return
+	}
 	switch m := h.message.(type) {
 	case *si.NodeResponse:
 		i.handler.Nodes(m)
@@ -72,6 +79,7 @@ func (i *inbox) put(ctx context.Context, h delivery) error {
 	if h.seq != 0 && h.seq <= i.resume(h.kind) {
 		return nil
 	}
+	h.dropped = i.drops()
 	select {
 	case i.queue <- h:
 	case <-ctx.Done():
@@ -100,7 +108,20 @@ func (i *inbox) acknowledged(k kind) uint64 {
 	return i.handled[k]
 }
 
-// begin waits until all messages of the earlier session were handled, and restarts the numbers.
+// drop makes the queued messages ineffective: the program does not receive them.
+func (i *inbox) drop() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.dropped++
+}
+
+func (i *inbox) drops() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.dropped
+}
+
+// begin waits until the program has handled what it has of the earlier session, and restarts the numbers.
 func (i *inbox) begin(ctx context.Context) error {
 	mark := make(chan struct{})
 	select {

@@ -37,7 +37,7 @@ func (c *Client) Deregister(ctx context.Context, reason string) error {
 		return err
 	}
 	c.life.leave(true)
-	_, err = mono.NewAdminServiceClient(c.conn).DeregisterResourceManager(ctx,
+	_, err = mono.NewAdminServiceClient(c.link).DeregisterResourceManager(ctx,
 		&mono.DeregisterResourceManagerRequest{RmId: c.config.RM, SessionId: number, Reason: validText(reason)})
 	if err != nil {
 		switch status.Code(err) {
@@ -62,7 +62,7 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.outbox.end(c.life.end(nil))
-	return c.conn.Close()
+	return c.link.close()
 }
 
 // sessionNumber parses the number of a session, for messages that carry it as an integer.

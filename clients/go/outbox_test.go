@@ -216,11 +216,11 @@ func TestEachEndHasItsVerdict(t *testing.T) {
 		{codes.PermissionDenied, "RM_DENIED", stop},
 	} {
 		end := &Error{Status: status.New(one.code, "text"), Reason: one.reason}
-		if seen := judge(end); seen != one.verdict {
+		if seen := judge(end, false); seen != one.verdict {
 			t.Errorf("%v: %v, expected %v", end, seen, one.verdict)
 		}
 	}
-	if judge(fmt.Errorf("%w: 7", errVoid)) != anew || judge(errNumbers) != stop {
+	if judge(fmt.Errorf("%w: 7", errVoid), false) != anew || judge(errNumbers, false) != stop {
 		t.Error("what the client finds itself")
 	}
 }

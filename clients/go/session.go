@@ -2,6 +2,7 @@ package monoceros
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -24,19 +25,35 @@ const (
 
 // register opens a session, to which the full state is reported, or takes over one.
 func (c *Client) register(ctx context.Context) error {
-	call, cancel := context.WithTimeout(c.outgoing(ctx), registerWait)
-	defer cancel()
+	limit := registerWait
+	if c.route.isReady() {
+		// Another address can be tried at once.
+		limit = answerWait
+	}
+	call, release := within(c.outgoing(ctx), c.clock, limit)
+	defer release()
+	call = metadata.AppendToOutgoingContext(call, "x-si-proof", c.secret.text)
+	for key, value := range map[string]string{"x-si-session": c.lastSession, "x-si-suspects": c.suspect} {
+		if value != "" {
+			call = metadata.AppendToOutgoingContext(call, key, value)
+		}
+	}
 	if c.attaches {
 		call = metadata.AppendToOutgoingContext(call, "x-si-register-mode", "attach")
 	}
 	var header, trailer metadata.MD
-	_, err := scheduler.NewSchedulerClient(c.conn).RegisterResourceManager(call,
+	_, err := scheduler.NewSchedulerClient(c.link).RegisterResourceManager(call,
 		&si.RegisterResourceManagerRequest{
 			RmID: c.config.RM, Version: c.config.Version, PolicyGroup: c.config.PolicyGroup,
 			BuildInfo: c.config.BuildInfo, Config: c.config.Queues, ExtraConfig: c.config.ExtraConfig,
 		}, grpc.Header(&header), grpc.Trailer(&trailer))
 	if err != nil {
-		return endOf(call, "register", err, trailer)
+		end := endOf(call, "register", err, trailer)
+		if end.Reason != "" {
+			// A member has received the suspicion.
+			c.suspect = ""
+		}
+		return end
 	}
 	registration := Registration{
 		Session: first(header, "x-si-session"), Scheduler: first(header, "x-si-scheduler"),
@@ -51,12 +68,23 @@ func (c *Client) register(ctx context.Context) error {
 	} else if err := c.report(ctx); err != nil {
 		return err
 	}
-	c.session = registration.Session
-	c.life.registered(c.session)
+	c.began(registration, membersOf(first(header, "x-si-members")))
 	if c.config.Registered != nil {
 		c.config.Registered(registration)
 	}
 	return nil
+}
+
+// began records a new session.
+func (c *Client) began(registration Registration, members []string) {
+	if len(members) > 0 {
+		c.shuffle(members[1:])
+	}
+	c.route.registered(members)
+	c.session, c.lastSession = registration.Session, registration.Session
+	c.scheduler, c.suspect = registration.Scheduler, ""
+	c.registered = c.clock.now()
+	c.life.registered(c.session)
 }
 
 // report queues the state of the RM, in place of all requests made before.
@@ -92,9 +120,11 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-// outgoing adds the instance and the number of the attempt to the metadata of a call.
+// outgoing adds the instance, the number of the attempt, and the wish for redirects to the metadata of a
+// call.
 func (c *Client) outgoing(ctx context.Context) context.Context {
-	ctx = metadata.AppendToOutgoingContext(ctx, "x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt))
+	ctx = metadata.AppendToOutgoingContext(ctx,
+		"x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt), "x-si-redirect", "yes")
 	if c.config.Instance == "" {
 		return ctx
 	}
@@ -103,10 +133,10 @@ func (c *Client) outgoing(ctx context.Context) context.Context {
 
 // serve opens the streams of the session. It returns when all have ended, with the reason of the first end.
 func (c *Client) serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	defer cancel()
+	defer cancel(nil)
 	// The first end is the cause of the others.
 	ends := make(chan error, 1)
 	task := func(run func(context.Context) error) {
@@ -119,18 +149,64 @@ func (c *Client) serve(ctx context.Context) error {
 			}
 		}()
 	}
+	isOpen := make(chan struct{})
+	if c.route.hasSeveral() {
+		task(func(ctx context.Context) error { return c.awaitOpening(ctx, isOpen, cancel) })
+	}
+	streams, distance, err := c.open(ctx, task)
+	close(isOpen)
+	if err != nil {
+		return reasonOfEnd(ctx, err)
+	}
+	c.life.connected()
+	if c.vigil.begin(distance) {
+		task(c.vigil.run)
+	}
+	for k := range streams {
+		k := kind(k)
+		task(func(ctx context.Context) error { return c.receive(ctx, k, streams[k]) })
+	}
+	task(func(ctx context.Context) error { return c.send(ctx, streams) })
+	// The end of one stream ends the others, and each has a reason.
+	return reasonOfEnd(ctx, <-ends)
+}
+
+// reasonOfEnd returns the reason for which the client itself has cancelled a session, and else err.
+func reasonOfEnd(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrSilent) {
+		return cause
+	}
+	return err
+}
+
+// awaitOpening ends the session if its streams are not open within answerWait: a member that has just
+// registered the RM may be lost before it sends a beat.
+func (c *Client) awaitOpening(ctx context.Context, isOpen <-chan struct{}, cancel context.CancelCauseFunc) error {
+	late, stop := c.clock.after(answerWait)
+	defer stop()
+	select {
+	case <-isOpen:
+	case <-late:
+		cancel(fmt.Errorf("%w: streams were not open within %v", ErrSilent, answerWait))
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// open opens the streams of the session, those of callbacks first. It returns the distance of the owner's
+// beats, zero if there are none.
+func (c *Client) open(ctx context.Context, task func(func(context.Context) error)) (streams [kinds]grpc.ClientStream, distance time.Duration, err error) {
 	if c.config.Callbacks != nil {
 		a, err := c.attach(ctx)
 		if err != nil {
-			return err
+			return streams, 0, err
 		}
 		for _, run := range a.tasks() {
 			task(run)
 		}
 	}
-	client := scheduler.NewSchedulerClient(c.conn)
-	var streams [kinds]grpc.ClientStream
-	var err error
+	client := scheduler.NewSchedulerClient(c.link)
 	for k := kind(0); k < kinds; k++ {
 		bound := metadata.AppendToOutgoingContext(c.outgoing(ctx), "x-si-rm-id", c.config.RM,
 			"x-si-session", c.session,
@@ -142,29 +218,35 @@ func (c *Client) serve(ctx context.Context) error {
 		case applications:
 			streams[k], err = client.UpdateApplication(bound)
 		case allocations:
-			streams[k], err = client.UpdateAllocation(bound)
+			streams[k], err = client.UpdateAllocation(metadata.AppendToOutgoingContext(bound, "x-si-beat", "yes"))
 		}
 		if err != nil {
-			return endOf(ctx, k.String()+" stream", err, nil)
+			return streams, 0, endOf(ctx, k.String()+" stream", err, nil)
 		}
 	}
 	for k, stream := range streams {
-		if err := c.opened(ctx, kind(k), stream); err != nil {
-			return err
+		header, err := c.opened(ctx, kind(k), stream)
+		if err != nil {
+			return streams, 0, err
+		}
+		if kind(k) == allocations {
+			distance = beatOf(header)
 		}
 	}
-	c.life.connected()
-	for k := range streams {
-		k := kind(k)
-		task(func(ctx context.Context) error { return c.receive(ctx, k, streams[k]) })
+	return streams, distance, nil
+}
+
+// beatOf reads the distance of beats, which is in milliseconds; zero if the owner sends none.
+func beatOf(header metadata.MD) time.Duration {
+	ms, err := strconv.ParseUint(first(header, "x-si-beat"), 10, 16)
+	if err != nil {
+		return 0
 	}
-	task(func(ctx context.Context) error { return c.send(ctx, streams) })
-	// The end of one stream ends the others, and each has a reason.
-	return <-ends
+	return time.Duration(ms) * time.Millisecond
 }
 
 // opened reads the headers of a stream, which have the number of the last acknowledged request.
-func (c *Client) opened(ctx context.Context, k kind, stream grpc.ClientStream) error {
+func (c *Client) opened(ctx context.Context, k kind, stream grpc.ClientStream) (metadata.MD, error) {
 	header, err := stream.Header()
 	if err == nil && header == nil {
 		// It ended at once; the status says why.
@@ -174,15 +256,15 @@ func (c *Client) opened(ctx context.Context, k kind, stream grpc.ClientStream) e
 		end := endOf(ctx, k.String()+" stream", err, stream.Trailer())
 		if end.Reason == "SEQUENCE_GAP" {
 			// The scheduler has lost requests that it had acknowledged.
-			return fmt.Errorf("%w: %w", errVoid, end)
+			return nil, fmt.Errorf("%w: %w", errVoid, end)
 		}
-		return end
+		return nil, end
 	}
 	taken, err := strconv.ParseUint(first(header, "x-si-taken-seq"), 10, 64)
 	if err != nil {
-		return errNumbers
+		return nil, errNumbers
 	}
-	return c.taken(taken)
+	return header, c.taken(taken)
 }
 
 func (c *Client) taken(number uint64) error {
@@ -208,8 +290,16 @@ func (c *Client) receive(ctx context.Context, k kind, stream grpc.ClientStream) 
 		default:
 			reply = &si.AllocationResponse{}
 		}
+		if k == allocations {
+			c.vigil.record((*silence).read)
+		}
 		if err := stream.RecvMsg(reply); err != nil {
 			return endOf(ctx, k.String()+" stream", err, stream.Trailer())
+		}
+		if k == allocations {
+			c.vigil.record((*silence).beat)
+		} else {
+			c.vigil.record((*silence).heard)
 		}
 		if err := c.taken(reply.GetTakenSeq()); err != nil {
 			return err

@@ -1,0 +1,144 @@
+package monoceros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrSilent is given to Config.Broken when the member that serves the RM has sent nothing for a while, so
+// that the client registers at another member.
+var ErrSilent = errors.New("monoceros: the scheduler is silent")
+
+const (
+	// leastSilence is the shortest silence after which the owner is given up.
+	leastSilence = 300 * time.Millisecond
+	// mostSilence is the longest silence that earlier alarms may lead to.
+	mostSilence = 5 * time.Second
+	// quiet is the time without an alarm after which earlier ones no longer count.
+	quiet = time.Minute
+	// tickEvery is the interval between looks at the clock.
+	tickEvery = 50 * time.Millisecond
+	// meanOf is the number of arrivals that the mean distance remembers, roughly.
+	meanOf = 8
+)
+
+// silence decides when the owner of a session has sent nothing for too long: three times the mean distance
+// of arrivals, and at least leastSilence. It has no clock of its own.
+//
+// Silence counts only while the client waits for a message of the stream that has beats, because until then
+// messages may be unread. Pauses of the client itself do not count: if a tick comes late, the delay is
+// subtracted, and a tick that is late by more than tickEvery raises no alarm, since what arrived in the
+// meantime may be unread.
+//
+// Each alarm doubles the bound up to mostSilence, until there was none for a while.
+type silence struct {
+	mean time.Duration
+	// since is when the present silence began, with pauses of the client added.
+	since time.Time
+	// due is when the next tick is expected.
+	due time.Time
+	// waits is true while the client waits for a message.
+	waits     bool
+	alarms    int
+	lastAlarm time.Time
+}
+
+// begin starts counting for a stream whose owner sends at least once per distance.
+func (s *silence) begin(now time.Time, distance time.Duration) {
+	s.mean, s.since, s.due, s.waits = distance, now, now.Add(tickEvery), false
+}
+
+// heard records a message.
+func (s *silence) heard(now time.Time) {
+	s.mean += (max(0, now.Sub(s.since)) - s.mean) / meanOf
+	s.since = now
+}
+
+// beat records a message of the stream that has beats. Nothing counts until read is called.
+func (s *silence) beat(now time.Time) {
+	s.heard(now)
+	s.waits = false
+}
+
+// read records that the client waits for the next message of the stream that has beats.
+func (s *silence) read(now time.Time) { s.since, s.waits = now, true }
+
+// bound returns the silence that raises an alarm.
+func (s *silence) bound(now time.Time) time.Duration {
+	least := max(leastSilence, 3*s.mean)
+	if s.alarms == 0 || now.Sub(s.lastAlarm) >= quiet {
+		return least
+	}
+	bound := least
+	for n := 0; n < s.alarms && bound < mostSilence; n++ {
+		bound *= 2
+	}
+	return max(least, min(bound, mostSilence))
+}
+
+// tick returns the silence if it raises an alarm, and zero otherwise. The next tick is expected after
+// tickEvery.
+func (s *silence) tick(now time.Time) time.Duration {
+	late := max(0, now.Sub(s.due))
+	s.due = now.Add(tickEvery)
+	s.since = s.since.Add(late)
+	if s.since.After(now) {
+		s.since = now
+	}
+	silent := now.Sub(s.since)
+	if !s.waits || late > tickEvery || silent < s.bound(now) {
+		return 0
+	}
+	if now.Sub(s.lastAlarm) >= quiet {
+		s.alarms = 0
+	}
+	s.alarms, s.lastAlarm = s.alarms+1, now
+	return silent
+}
+
+// vigil counts the silence of a client's owner. Its methods can be called concurrently, and have no effect
+// unless the owner of the present session has beats.
+type vigil struct {
+	clock clock
+
+	mu      sync.Mutex
+	silence silence
+	isKept  bool
+}
+
+// record passes an observation and its time to the rule.
+func (v *vigil) record(observe func(*silence, time.Time)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.isKept {
+		observe(&v.silence, v.clock.now())
+	}
+}
+
+// begin starts the vigil for streams that are open, if the owner has announced beats.
+func (v *vigil) begin(distance time.Duration) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.isKept = distance > 0
+	if v.isKept {
+		v.silence.begin(v.clock.now(), distance)
+	}
+	return v.isKept
+}
+
+// run returns ErrSilent once the owner was silent for too long.
+func (v *vigil) run(ctx context.Context) error {
+	for {
+		if !sleep(ctx, v.clock, tickEvery) {
+			return ctx.Err()
+		}
+		var silent time.Duration
+		v.record(func(s *silence, now time.Time) { silent = s.tick(now) })
+		if silent > 0 {
+			return fmt.Errorf("%w: nothing came for %v", ErrSilent, silent.Round(time.Millisecond))
+		}
+	}
+}
