@@ -107,7 +107,7 @@ type Client struct {
 	link          *link
 	route         *route
 	vigil         *vigil
-	secret        *secret
+	proof         func() string
 	outbox        *outbox
 	inbox         *inbox
 	record        *record
@@ -182,7 +182,7 @@ func New(config Config) (*Client, error) {
 		}
 		other.close()
 	}
-	secret, err := newSecret()
+	proof, err := newProof()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("monoceros: no random bytes: %w", err), link.close())
 	}
@@ -192,7 +192,7 @@ func New(config Config) (*Client, error) {
 		link:          link,
 		route:         newRoute(append([]string{config.Target}, config.Targets...)...),
 		vigil:         &vigil{clock: monotonic{}},
-		secret:        secret,
+		proof:         proof,
 		shuffle:       shuffled,
 		outbox:        newOutbox(config.Waiting, min(batchBytes, config.MaxMessage)),
 		inbox:         newInbox(config.Handler),

@@ -26,6 +26,19 @@ type fake struct {
 	scheduler.UnimplementedSchedulerServer
 	// breaks reports whether to break before the present request.
 	breaks func() bool
+	// admit decides about a registration, if it is set: what the answer has besides the session, or a
+	// refusal.
+	admit func(context.Context, metadata.MD) (metadata.MD, error)
+	// beat is the distance of beats that is announced, and beats makes one.
+	beat  string
+	beats chan struct{}
+	// verdict is the end of streams that break; refuses is the reason for which streams are refused, and
+	// hangs leaves them without headers.
+	verdict func(grpc.ServerStream) error
+	refuses string
+	hangs   bool
+	// streams has the metadata of the streams that were opened, with their kinds.
+	streams []metadata.MD
 
 	mu      sync.Mutex
 	session int
@@ -40,13 +53,25 @@ type fake struct {
 }
 
 func (f *fake) RegisterResourceManager(ctx context.Context, _ *si.RegisterResourceManagerRequest) (*si.RegisterResourceManagerResponse, error) {
+	var header metadata.MD
+	if f.admit != nil {
+		shown, _ := metadata.FromIncomingContext(ctx)
+		var err error
+		if header, err = f.admit(ctx, shown); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.session++
+	if given := header.Get("x-si-session"); given != nil {
+		f.session, _ = strconv.Atoi(given[0])
+		header.Delete("x-si-session")
+	}
 	f.taken, f.held, f.effects = 0, map[uint64]proto.Message{}, nil
 	f.replies, f.acked = [kinds][]proto.Message{}, [kinds]uint64{}
-	return &si.RegisterResourceManagerResponse{}, grpc.SetHeader(ctx, metadata.Pairs(
-		"x-si-session", strconv.Itoa(f.session), "x-si-registered", "new"))
+	header = metadata.Join(header, metadata.Pairs("x-si-session", strconv.Itoa(f.session), "x-si-registered", "new"))
+	return &si.RegisterResourceManagerResponse{}, grpc.SetHeader(ctx, header)
 }
 
 func (f *fake) UpdateNode(stream scheduler.Scheduler_UpdateNodeServer) error {
@@ -77,6 +102,13 @@ func refused(stream grpc.ServerStream, code codes.Code, reason string) error {
 
 func (f *fake) serve(stream grpc.ServerStream, k kind) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
+	if f.hangs {
+		<-stream.Context().Done()
+		return stream.Context().Err()
+	}
+	if f.refuses != "" {
+		return refused(stream, codes.FailedPrecondition, f.refuses)
+	}
 	f.mu.Lock()
 	if first(md, "x-si-session") != strconv.Itoa(f.session) {
 		f.mu.Unlock()
@@ -88,6 +120,12 @@ func (f *fake) serve(stream grpc.ServerStream, k kind) error {
 	}
 	next, broken := number(md, "x-si-resume"), f.broken
 	header := metadata.Pairs("x-si-taken-seq", strconv.FormatUint(f.taken, 10))
+	var beats chan struct{}
+	if first(md, "x-si-beat") == "yes" && f.beat != "" {
+		header.Set("x-si-beat", f.beat)
+		beats = f.beats
+	}
+	f.streams = append(f.streams, metadata.Join(md, metadata.Pairs("kind", k.String())))
 	f.mu.Unlock()
 	if err := stream.SendHeader(header); err != nil {
 		return err
@@ -126,7 +164,14 @@ func (f *fake) serve(stream grpc.ServerStream, k kind) error {
 		}
 		select {
 		case <-news:
+		case <-beats:
+			if err := stream.SendMsg(emptyReply(k)); err != nil {
+				return err
+			}
 		case <-broken:
+			if f.verdict != nil {
+				return f.verdict(stream)
+			}
 			return status.Error(codes.Unavailable, "broken")
 		case err := <-read:
 			return err
@@ -219,16 +264,24 @@ func (f *fake) take(request proto.Message) {
 // start serves on a port, and returns its address.
 func (f *fake) start(t *testing.T) string {
 	t.Helper()
+	address, _ := f.startAt(t, "127.0.0.1:0", func(*grpc.Server) {})
+	return address
+}
+
+// startAt serves at an address, with further services. It returns a function that ends the server, also.
+func (f *fake) startAt(t *testing.T, address string, add func(*grpc.Server)) (string, func()) {
+	t.Helper()
 	f.held, f.broken, f.news = map[uint64]proto.Message{}, make(chan struct{}), make(chan struct{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
 	scheduler.RegisterSchedulerServer(server, f)
+	add(server)
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
-	return listener.Addr().String()
+	return listener.Addr().String(), server.Stop
 }
 
 // listener records the messages it receives.
@@ -295,6 +348,12 @@ func nothing(context.Context) (*State, error) { return &State{}, nil }
 func running(t *testing.T, config Config) *Client {
 	t.Helper()
 	config.Pause, config.MaxPause = time.Millisecond, 20*time.Millisecond
+	return runningWith(t, config, func(*Client) {})
+}
+
+// runningWith runs a client, with changes of what programs cannot set.
+func runningWith(t *testing.T, config Config, change func(*Client)) *Client {
+	t.Helper()
 	if config.RM == "" {
 		config.RM = "rm"
 	}
@@ -302,6 +361,7 @@ func running(t *testing.T, config Config) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(client)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- client.Run(ctx) }()

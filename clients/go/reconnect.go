@@ -24,16 +24,15 @@ const (
 	healthy = time.Minute
 )
 
-// secret identifies this process to all members of a cluster (x-si-proof). It is behind a pointer, so that
-// it is not printed with the client.
-type secret struct{ text string }
-
-func newSecret() (*secret, error) {
+// newProof makes the secret that identifies this process to all members of a cluster. It is returned by a
+// function, so that it is not printed with the client.
+func newProof() (func() string, error) {
 	var bytes [16]byte
 	if _, err := cryptorand.Read(bytes[:]); err != nil {
 		return nil, err
 	}
-	return &secret{hex.EncodeToString(bytes[:])}, nil
+	text := hex.EncodeToString(bytes[:])
+	return func() string { return text }, nil
 }
 
 // shuffled brings addresses into a random order, so that the RMs of a lost member go to different ones.

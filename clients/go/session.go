@@ -32,7 +32,7 @@ func (c *Client) register(ctx context.Context) error {
 	}
 	call, release := within(c.outgoing(ctx), c.clock, limit)
 	defer release()
-	call = metadata.AppendToOutgoingContext(call, "x-si-proof", c.secret.text)
+	call = metadata.AppendToOutgoingContext(call, "x-si-proof", c.proof())
 	for key, value := range map[string]string{"x-si-session": c.lastSession, "x-si-suspects": c.suspect} {
 		if value != "" {
 			call = metadata.AppendToOutgoingContext(call, key, value)
