@@ -41,6 +41,8 @@ type attachment struct {
 	Callbacks
 	client *Client
 	stream mono.CallbackService_AttachClient
+	// welcome has the agreed options.
+	welcome *mono.Welcome
 
 	// The lanes. questions has all messages whose order matters.
 	questions, events, states, requests chan *mono.CoreMessage
@@ -102,15 +104,16 @@ func (c *Client) attach(ctx context.Context) (*attachment, error) {
 	if welcome == nil {
 		return nil, errors.New("monoceros: callback stream: the first message is no Welcome")
 	}
-	if a.Welcome != nil {
-		a.Welcome(welcome)
-	}
-	c.invalidations.opened()
+	a.welcome = welcome
 	return a, nil
 }
 
-// tasks returns the functions that run until the session ends.
-func (a *attachment) tasks() []func(context.Context) error {
+// begin passes the agreed options to the program, and returns the functions that run until the session ends.
+func (a *attachment) begin() []func(context.Context) error {
+	if a.Welcome != nil {
+		a.Welcome(a.welcome)
+	}
+	a.client.invalidations.opened()
 	return []func(context.Context) error{
 		a.read, a.write,
 		lane(a.questions, a.question), lane(a.events, a.event),

@@ -114,9 +114,10 @@ type Client struct {
 	life          *life
 	invalidations *invalidations
 	session       string
-	// lastSession is the number of the last session, and registered the time of its registration.
+	// lastSession is the number of the last session, also after its end.
 	lastSession string
-	registered  time.Time
+	// openSince is when the present attempt has opened streams; zero before.
+	openSince time.Time
 	// scheduler is the x-si-scheduler of the owner of the last session. suspect is the same while the owner
 	// is silent and no member was told.
 	scheduler, suspect string

@@ -73,9 +73,8 @@ func (c *fakeClock) expire(t *testing.T, length time.Duration) {
 	c.advance(length)
 }
 
-// firstPause is the first pause of clients with a fake clock. No time limit is similar to it, nor to the
-// next four.
-const firstPause = 7 * time.Second
+// firstPause is the first pause of clients with a fake clock. All time limits are shorter.
+const firstPause = 2 * time.Minute
 
 // pauses returns the bounds of the pause n, counted from zero.
 func pauses(n int) (least, most time.Duration) {

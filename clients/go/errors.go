@@ -143,9 +143,9 @@ const (
 	stop
 )
 
-// judge decides how to continue. If the client knows several addresses, a connection that is lost makes it
-// register at another one; with a single address it opens the streams again.
-func judge(err error, hasSeveral bool) verdict {
+// judge decides how to continue, by the reason first and else by the code. If other members of a cluster can
+// serve the RM (hasOthers), the client registers at one of them when the connection is lost.
+func judge(err error, hasOthers bool) verdict {
 	if errors.Is(err, errVoid) || errors.Is(err, ErrSilent) {
 		return anew
 	}
@@ -166,23 +166,20 @@ func judge(err error, hasSeveral bool) verdict {
 		return anew
 	case "SESSION_SUPERSEDED", "STREAM_DISPLACED", reasonDeregistered, "LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_ID":
 		return stop
-	case "HEARTBEAT_MISSED", "STREAM_STALLED":
-		// The program was slow. The owner lives, and has the session.
-		return again
 	}
 	switch end.Status.Code() {
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied,
 		codes.FailedPrecondition, codes.Unimplemented:
 		return stop
-	case codes.Unavailable:
-		if hasSeveral {
-			return anew
-		}
+	}
+	if hasOthers && (end.Reason == "" || end.Reason == "SHUTTING_DOWN") {
+		return anew
 	}
 	return again
 }
 
-// isPassing reports whether a member of a cluster has answered that it cannot serve the RM yet.
+// isPassing reports whether a member of a cluster has answered that it may serve the RM soon, so that long
+// pauses make no sense.
 func isPassing(err error) bool {
 	var end *Error
 	if !errors.As(err, &end) {
@@ -193,15 +190,6 @@ func isPassing(err error) bool {
 		return true
 	}
 	return false
-}
-
-// ownerOf returns the address of the owner that an end has named, if any.
-func ownerOf(err error) string {
-	var end *Error
-	if !errors.As(err, &end) {
-		return ""
-	}
-	return end.Owner
 }
 
 // reasonDeregistered is the reason of streams whose session was ended by a deregistration.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type fake struct {
 	verdict func(grpc.ServerStream) error
 	refuses string
 	hangs   bool
+	hung    atomic.Int32
 	// streams has the metadata of the streams that were opened, with their kinds.
 	streams []metadata.MD
 
@@ -103,6 +105,7 @@ func refused(stream grpc.ServerStream, code codes.Code, reason string) error {
 func (f *fake) serve(stream grpc.ServerStream, k kind) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	if f.hangs {
+		f.hung.Add(1)
 		<-stream.Context().Done()
 		return stream.Context().Err()
 	}

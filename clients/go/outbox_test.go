@@ -220,6 +220,19 @@ func TestEachEndHasItsVerdict(t *testing.T) {
 			t.Errorf("%v: %v, expected %v", end, seen, one.verdict)
 		}
 	}
+	for reason, expected := range map[string]verdict{
+		"": anew, "SHUTTING_DOWN": anew, "HEARTBEAT_MISSED": again, "STREAM_STALLED": again,
+		"NOT_OWNER": anew, "SESSION_MOVED": anew, "OWNER_UNREACHABLE": anew, "ARBITER_UNAVAILABLE": anew,
+		"CLAIM_CONTENDED": anew, "MEMBER_FENCED": anew,
+	} {
+		end := &Error{Status: status.New(codes.Unavailable, "text"), Reason: reason}
+		if seen := judge(end, true); seen != expected {
+			t.Errorf("in a cluster, %v: %v, expected %v", end, seen, expected)
+		}
+	}
+	if judge(fmt.Errorf("%w: 7", ErrSilent), false) != anew {
+		t.Error("silence")
+	}
 	if judge(fmt.Errorf("%w: 7", errVoid), false) != anew || judge(errNumbers, false) != stop {
 		t.Error("what the client finds itself")
 	}

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// connectWait is the time limit of a connection to one of several addresses, and answerWait that of its
-	// answer to a registration and to the opening of streams. A single address is waited for longer.
-	connectWait = time.Second
-	answerWait  = 5 * time.Second
-	// settled is how long a session lasts if the member that ended it is not to be avoided.
-	settled = time.Second
-	// healthy is how long streams were open if the next pause is a short one again.
+	// shortConnect is the time limit of a connection to one of several addresses, and shortAnswer that of its
+	// answer to a registration and to the opening of streams, in the first round. longConnect and longAnswer
+	// are the longest.
+	shortConnect, longConnect = time.Second, 5 * time.Second
+	shortAnswer, longAnswer   = 5 * time.Second, time.Minute
+	// healthy is how long a connection has lasted if the next pause is a short one again.
 	healthy = time.Minute
 )
 
@@ -71,65 +70,83 @@ func (c *Client) Run(ctx context.Context) error {
 // stayConnected reconnects after each break, as long as a retry can help.
 func (c *Client) stayConnected(ctx context.Context) error {
 	pause := c.config.Pause
-	for waits := false; ; {
-		began := c.clock.now()
+	for servesSoon := false; ; {
+		began, hadSession := c.clock.now(), c.session != ""
 		err := c.connect(ctx)
 		if ctx.Err() != nil {
 			return c.life.over(ctx, err)
 		}
 		c.life.broke(err)
-		hadSession := c.session != ""
-		switch judge(err, c.route.hasSeveral()) {
-		case stop:
+		verdict := judge(err, c.route.isCluster() && c.route.hasOthers())
+		if verdict == stop {
 			if isDeregistered(err) && c.life.gone() {
 				return nil
 			}
 			return err
-		case anew:
-			if c.life.gone() {
-				return nil
-			}
+		}
+		if verdict == anew && c.life.gone() {
+			return nil
+		}
+		end := c.attempted(err, verdict, hadSession)
+		if verdict == anew {
 			c.abandon(err)
 		}
 		if c.config.Broken != nil {
 			c.config.Broken(err)
 		}
-		// A member that answers so serves again soon; the scheduler is neither down nor overloaded.
-		waits = waits || isPassing(err)
 		if c.clock.now().Sub(began) > healthy {
 			pause = c.config.Pause
 		}
-		if c.session == "" {
-			if !hadSession {
-				c.route.failed(ownerOf(err))
-			}
-			if c.route.isReady() {
-				c.away.Store(0)
-				continue
-			}
-			c.route.begin()
+		servesSoon = servesSoon || isPassing(err)
+		away := time.Duration(c.away.Swap(0))
+		if c.route.after(end) {
+			continue
 		}
-		if waits {
-			pause = c.config.Pause
+		if servesSoon {
+			pause, servesSoon = c.config.Pause, false
 		}
 		wait := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64()))
-		if !sleep(ctx, c.clock, max(wait, time.Duration(c.away.Swap(0)))) {
+		if !sleep(ctx, c.clock, max(wait, away)) {
 			return c.life.over(ctx, err)
 		}
-		pause, waits = min(pause*16/10, c.config.MaxPause), false
+		pause = min(pause*16/10, c.config.MaxPause)
 		c.link.current().ResetConnectBackoff()
 	}
 }
 
-// abandon gives up the session, if there is one, with everything of it that the program has not received.
+// attempted describes the end of an attempt for the choice of the next address.
+func (c *Client) attempted(err error, verdict verdict, hadSession bool) attempted {
+	end := attempted{opened: !c.openSince.IsZero(), isSuspicion: c.suspect != ""}
+	if end.opened {
+		end.lasted = c.clock.now().Sub(c.openSince)
+	}
+	var answer *Error
+	if errors.As(err, &answer) {
+		end.isAnswered, end.owner = answer.Reason != "", answer.Owner
+	}
+	if verdict == again {
+		end.stays = end.opened || hadSession && end.isAnswered
+	} else {
+		// Without a cluster, the scheduler that has ended the session is the one to register at.
+		end.stays = !c.route.isCluster() && hadSession && end.isAnswered
+	}
+	return end
+}
+
+// abandon gives up the session, if there is one. In a cluster the program receives nothing more of it.
 func (c *Client) abandon(err error) {
+	var answer *Error
 	if c.session != "" {
-		c.route.lost(c.clock.now().Sub(c.registered) >= settled, ownerOf(err))
 		c.suspect = ""
 		if errors.Is(err, ErrSilent) {
 			c.suspect = c.scheduler
 		}
-		c.inbox.drop()
+		if c.route.isCluster() {
+			c.inbox.drop()
+		}
+	} else if errors.As(err, &answer) && answer.Reason != "" {
+		// A member has received the suspicion.
+		c.suspect = ""
 	}
 	c.session, c.attaches = "", false
 	c.lastEvent.Store(0)
@@ -138,10 +155,11 @@ func (c *Client) abandon(err error) {
 // connect registers unless there is a session, and serves its streams until one of them ends.
 func (c *Client) connect(ctx context.Context) error {
 	c.attempt++
+	c.openSince = time.Time{}
+	if err := c.reach(ctx); err != nil {
+		return err
+	}
 	if c.session == "" {
-		if err := c.reach(ctx); err != nil {
-			return err
-		}
 		if err := c.register(ctx); err != nil {
 			return err
 		}
@@ -149,23 +167,25 @@ func (c *Client) connect(ctx context.Context) error {
 	return c.serve(ctx)
 }
 
-// reach connects to the next address. A single one keeps its connection, which the call waits for.
+// reach connects to the present address. If it is the only one, the call that follows waits for the
+// connection.
 func (c *Client) reach(ctx context.Context) error {
-	address := c.route.next()
-	if !c.route.hasSeveral() {
-		return c.link.to(address, false)
-	}
+	address, hasOthers := c.route.present, c.route.hasOthers()
 	failed := func(text string) error {
 		err := status.Error(codes.Unavailable, text)
-		return &Error{Op: "register", Status: status.Convert(err), Err: err}
+		return &Error{Op: "connect", Status: status.Convert(err), Err: err}
 	}
-	if err := c.link.to(address, true); err != nil {
+	if err := c.link.to(address, hasOthers && c.session == ""); err != nil {
 		return failed(fmt.Sprintf("the address `%s` cannot be used: %v", short(address), err))
 	}
-	limited, release := within(ctx, c.clock, connectWait)
+	if !hasOthers {
+		return nil
+	}
+	limit := c.route.patience(shortConnect, longConnect)
+	limited, release := within(ctx, c.clock, limit)
 	defer release()
 	if !c.link.connected(limited) {
-		return failed(fmt.Sprintf("no connection to `%s` within %v", short(address), connectWait))
+		return failed(fmt.Sprintf("no connection to `%s` within %v", short(address), limit))
 	}
 	return nil
 }

@@ -1,44 +1,79 @@
 package monoceros
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
-// mostMembers is the most addresses of a list of members that are kept.
-const mostMembers = 100
+const (
+	// mostMembers is the most members that are kept, and addressBytes the most bytes of an address.
+	mostMembers  = 100
+	addressBytes = 256
+	// brief is the life of a session that was too short to be followed by another one at once, if there
+	// were more than mostBrief in a row.
+	brief     = time.Second
+	mostBrief = 3
+)
 
-// route decides at which address the client registers next.
+// route has the addresses of a scheduler, and decides which of them is tried next.
 //
-// A round goes over all known addresses once. The first round after a session is made without a pause. It
-// begins with the owner that the end of the session or call names, if any; then come the other members of
-// the last list, then the addresses of Config. An answer of a round that names an owner leads there at
-// once, but the answer of that address leads nowhere: so a round has at most twice as many attempts as
-// addresses, also if members contradict each other.
+// In a cluster another member can serve an RM whose owner is lost. So after a loss there is a round over all
+// addresses without a pause: first the owner that the end of the session names, then the other members of
+// the last list, then the configured addresses, and last that of the lost owner. If none serves the RM, the
+// client pauses before each further round.
+//
+// An address that an answer names is tried at once, but an address that is named by its answer is not. So a
+// round has at most twice as many attempts as addresses, and one more for a suspicion, also if members name
+// each other in a circle. With a single address, each attempt but the first follows a pause.
 type route struct {
 	configured []string
-	// members is the list that came with the last registration, the owner's address first. It is empty
-	// without a cluster.
+	// members is the list that came with the last registration, the owner first. It is empty without a
+	// cluster.
 	members []string
-	// present is the address of the last attempt.
+	// present is the address of the present attempt.
 	present string
-	// left are the addresses of the present round that were not tried yet.
+	// left are the addresses of the round that were not tried yet.
 	left []string
-	// owner is the address that the last answer has named, if it is to be tried next.
-	owner string
+	// rounds is the number of rounds that have begun since streams were open.
+	rounds int
+	// nBrief is the number of brief sessions in a row.
+	nBrief int
 	// isNamed is true if present was named by an answer.
 	isNamed bool
+	// takesRedirects is false after a redirect to an address that did not answer: the client may be unable
+	// to reach it, so members have to forward calls.
+	takesRedirects bool
+}
+
+// attempted is the end of an attempt, or of the streams to which it has led.
+type attempted struct {
+	// opened is true if streams were open, and lasted is for how long.
+	opened bool
+	lasted time.Duration
+	// stays is true if the same address is to be tried next.
+	stays bool
+	// isAnswered is true if the scheduler has given a reason.
+	isAnswered bool
+	// owner is the address of the owner, if the answer has named it.
+	owner string
+	// isSuspicion is true if the attempt has named an owner that fell silent. It is repeated without that if
+	// the owner is lost indeed.
+	isSuspicion bool
 }
 
 func newRoute(configured ...string) *route {
 	all := unique(configured)
-	return &route{configured: all, left: all}
+	return &route{configured: all, present: all[0], left: all[1:], takesRedirects: true}
 }
 
-// unique returns the texts in order, without empty and repeated ones.
+// unique returns the addresses in order, without empty, repeated and too long ones.
 func unique(texts ...[]string) []string {
 	var all []string
 	seen := map[string]bool{"": true}
 	for _, some := range texts {
 		for _, text := range some {
-			if !seen[text] {
+			if text = strings.TrimSpace(text); !seen[text] && len(text) <= addressBytes {
 				seen[text] = true
 				all = append(all, text)
 			}
@@ -47,33 +82,93 @@ func unique(texts ...[]string) []string {
 	return all
 }
 
-// membersOf reads the list of a registration's answer.
-func membersOf(list string) []string {
-	addresses := strings.Split(list, ",")
-	for at := range addresses {
-		addresses[at] = strings.TrimSpace(addresses[at])
-	}
-	all := unique(addresses)
-	return all[:min(len(all), mostMembers)]
+// isCluster reports whether the scheduler is a cluster.
+func (r *route) isCluster() bool { return len(r.members) > 0 }
+
+// all returns all addresses, members first.
+func (r *route) all() []string { return unique(r.members, r.configured) }
+
+// isOwner reports whether the address is one of the present owner.
+func (r *route) isOwner(address string) bool {
+	return address == r.present || r.isCluster() && address == r.members[0]
 }
 
-// hasSeveral reports whether more than one address is known.
-func (r *route) hasSeveral() bool {
-	return len(unique(r.members, r.configured, []string{r.present})) > 1
+// hasOthers reports whether there are addresses besides those of the present owner.
+func (r *route) hasOthers() bool {
+	return slices.ContainsFunc(r.all(), func(address string) bool { return !r.isOwner(address) })
 }
 
-// isReady reports whether there is an address to try without a pause.
-func (r *route) isReady() bool { return r.owner != "" || len(r.left) > 0 }
-
-// next returns the address to register at; isReady has to be true.
-func (r *route) next() string {
-	if r.owner != "" {
-		r.present, r.owner, r.isNamed = r.owner, "", true
-		r.left = without(r.left, r.present)
-		return r.present
+// patience returns the usual time limit, or a shorter one if there are other addresses: it doubles with each
+// round.
+func (r *route) patience(short, usual time.Duration) time.Duration {
+	if !r.hasOthers() {
+		return usual
 	}
-	r.present, r.left, r.isNamed = r.left[0], r.left[1:], false
-	return r.present
+	return min(short<<min(r.rounds, 8), usual)
+}
+
+// registered keeps the list of members that came with a registration, which may be empty. The order of the
+// members besides the owner is left to shuffle.
+func (r *route) registered(list string, shuffle func([]string)) {
+	members := unique(strings.Split(list, ","))
+	r.members = members[:min(len(members), mostMembers)]
+	if len(r.members) > 0 {
+		shuffle(r.members[1:])
+	}
+}
+
+// after chooses the next address. It returns false if the client has to pause before.
+func (r *route) after(end attempted) bool {
+	wasNamed := r.isNamed
+	r.isNamed = false
+	isQuick := true
+	switch {
+	case end.opened:
+		wasNamed, r.takesRedirects, r.rounds = false, true, 0
+		r.nBrief++
+		if end.lasted >= brief {
+			r.nBrief = 0
+		}
+		r.left = r.round(end.stays)
+		// A scheduler that wants to be called again is given time.
+		isQuick = len(r.left) > 1 && !(end.stays && end.isAnswered)
+	case end.stays:
+		return false
+	case wasNamed && !end.isAnswered:
+		r.takesRedirects = false
+	}
+	isQuick = isQuick && r.nBrief <= mostBrief
+	if owner := end.owner; owner != "" && owner != r.present && len(owner) <= addressBytes && !wasNamed {
+		if end.isSuspicion {
+			r.left = append([]string{r.present}, r.left...)
+		}
+		r.left = without(r.left, owner)
+		r.present, r.isNamed = owner, true
+		return r.nBrief <= mostBrief
+	}
+	if len(r.left) == 0 {
+		r.left, isQuick = r.round(false), false
+		r.rounds++
+	}
+	r.present, r.left = r.left[0], r.left[1:]
+	return isQuick
+}
+
+// round returns all addresses in the order of a round, in which the present one is first if the client
+// stays there.
+func (r *route) round(stays bool) []string {
+	var others, lost []string
+	for _, address := range r.all() {
+		if r.isOwner(address) {
+			lost = append(lost, address)
+		} else {
+			others = append(others, address)
+		}
+	}
+	if stays {
+		return unique([]string{r.present}, others, lost)
+	}
+	return append(others, lost...)
 }
 
 // without returns the addresses except one.
@@ -85,32 +180,4 @@ func without(addresses []string, one string) []string {
 		}
 	}
 	return others
-}
-
-// begin starts a round, over all addresses.
-func (r *route) begin() { r.left = unique(r.members, r.configured) }
-
-// registered records the members named by the answer to a registration.
-func (r *route) registered(members []string) { r.members = members }
-
-// failed records that the attempt at the present address has failed with an answer that names an owner,
-// if it is not empty.
-func (r *route) failed(owner string) {
-	if !r.isNamed && owner != r.present {
-		r.owner = owner
-	}
-}
-
-// lost records the end of a session, which may name its next owner. If the session was settled, it has
-// lasted for a while, and a round begins without a pause. Otherwise the round that led to it goes on, so
-// that members which end each session at once are not called in a loop. With a single address there is a
-// pause.
-func (r *route) lost(settled bool, owner string) {
-	if settled {
-		r.isNamed, r.left = false, nil
-		if r.hasSeveral() {
-			r.left = unique(r.members[min(1, len(r.members)):], r.configured)
-		}
-	}
-	r.failed(owner)
 }

@@ -16,21 +16,12 @@ import (
 	scheduler "monoceros.io/clients/go/si/v1/scheduler"
 )
 
-const (
-	// registerWait is the time limit of a registration.
-	registerWait = time.Minute
-	// ackEvery is the interval between acknowledgements of messages that were handled.
-	ackEvery = 100 * time.Millisecond
-)
+// ackEvery is the interval between acknowledgements of messages that were handled.
+const ackEvery = 100 * time.Millisecond
 
 // register opens a session, to which the full state is reported, or takes over one.
 func (c *Client) register(ctx context.Context) error {
-	limit := registerWait
-	if c.route.isReady() {
-		// Another address can be tried at once.
-		limit = answerWait
-	}
-	call, release := within(c.outgoing(ctx), c.clock, limit)
+	call, release := within(c.outgoing(ctx), c.clock, c.route.patience(shortAnswer, longAnswer))
 	defer release()
 	call = metadata.AppendToOutgoingContext(call, "x-si-proof", c.proof())
 	for key, value := range map[string]string{"x-si-session": c.lastSession, "x-si-suspects": c.suspect} {
@@ -48,12 +39,7 @@ func (c *Client) register(ctx context.Context) error {
 			BuildInfo: c.config.BuildInfo, Config: c.config.Queues, ExtraConfig: c.config.ExtraConfig,
 		}, grpc.Header(&header), grpc.Trailer(&trailer))
 	if err != nil {
-		end := endOf(call, "register", err, trailer)
-		if end.Reason != "" {
-			// A member has received the suspicion.
-			c.suspect = ""
-		}
-		return end
+		return endOf(call, "register", err, trailer)
 	}
 	registration := Registration{
 		Session: first(header, "x-si-session"), Scheduler: first(header, "x-si-scheduler"),
@@ -68,23 +54,14 @@ func (c *Client) register(ctx context.Context) error {
 	} else if err := c.report(ctx); err != nil {
 		return err
 	}
-	c.began(registration, membersOf(first(header, "x-si-members")))
+	c.route.registered(first(header, "x-si-members"), c.shuffle)
+	c.session, c.lastSession = registration.Session, registration.Session
+	c.scheduler, c.suspect = registration.Scheduler, ""
+	c.life.registered(c.session)
 	if c.config.Registered != nil {
 		c.config.Registered(registration)
 	}
 	return nil
-}
-
-// began records a new session.
-func (c *Client) began(registration Registration, members []string) {
-	if len(members) > 0 {
-		c.shuffle(members[1:])
-	}
-	c.route.registered(members)
-	c.session, c.lastSession = registration.Session, registration.Session
-	c.scheduler, c.suspect = registration.Scheduler, ""
-	c.registered = c.clock.now()
-	c.life.registered(c.session)
 }
 
 // report queues the state of the RM, in place of all requests made before.
@@ -120,11 +97,13 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-// outgoing adds the instance, the number of the attempt, and the wish for redirects to the metadata of a
-// call.
+// outgoing adds the number of the attempt, the instance, and whether members may name the owner to the
+// metadata of a call.
 func (c *Client) outgoing(ctx context.Context) context.Context {
-	ctx = metadata.AppendToOutgoingContext(ctx,
-		"x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt), "x-si-redirect", "yes")
+	ctx = metadata.AppendToOutgoingContext(ctx, "x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt))
+	if c.route.takesRedirects {
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-si-redirect", "yes")
+	}
 	if c.config.Instance == "" {
 		return ctx
 	}
@@ -149,15 +128,29 @@ func (c *Client) serve(ctx context.Context) error {
 			}
 		}()
 	}
-	isOpen := make(chan struct{})
-	if c.route.hasSeveral() {
-		task(func(ctx context.Context) error { return c.awaitOpening(ctx, isOpen, cancel) })
+	if c.config.Callbacks != nil {
+		var a *attachment
+		err := c.inTime(ctx, cancel, func() (err error) {
+			a, err = c.attach(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, run := range a.begin() {
+			task(run)
+		}
 	}
-	streams, distance, err := c.open(ctx, task)
-	close(isOpen)
+	var streams [kinds]grpc.ClientStream
+	var distance time.Duration
+	err := c.inTime(ctx, cancel, func() (err error) {
+		streams, distance, err = c.open(ctx)
+		return err
+	})
 	if err != nil {
-		return reasonOfEnd(ctx, err)
+		return err
 	}
+	c.openSince = c.clock.now()
 	c.life.connected()
 	if c.vigil.begin(distance) {
 		task(c.vigil.run)
@@ -168,44 +161,38 @@ func (c *Client) serve(ctx context.Context) error {
 	}
 	task(func(ctx context.Context) error { return c.send(ctx, streams) })
 	// The end of one stream ends the others, and each has a reason.
-	return reasonOfEnd(ctx, <-ends)
+	return <-ends
 }
 
-// reasonOfEnd returns the reason for which the client itself has cancelled a session, and else err.
-func reasonOfEnd(ctx context.Context, err error) error {
+// inTime calls open, which has to return in time if there are other addresses. Otherwise the session is
+// cancelled: a member that has just registered the RM may be lost before it sends a beat.
+func (c *Client) inTime(ctx context.Context, cancel context.CancelCauseFunc, open func() error) error {
+	if !c.route.hasOthers() {
+		return open()
+	}
+	limit := c.route.patience(shortAnswer, longAnswer)
+	late, stop := c.clock.after(limit)
+	done := make(chan struct{})
+	go func() {
+		defer stop()
+		select {
+		case <-late:
+			cancel(fmt.Errorf("%w: streams were not open within %v", ErrSilent, limit))
+		case <-done:
+		case <-ctx.Done():
+		}
+	}()
+	err := open()
+	close(done)
 	if cause := context.Cause(ctx); errors.Is(cause, ErrSilent) {
 		return cause
 	}
 	return err
 }
 
-// awaitOpening ends the session if its streams are not open within answerWait: a member that has just
-// registered the RM may be lost before it sends a beat.
-func (c *Client) awaitOpening(ctx context.Context, isOpen <-chan struct{}, cancel context.CancelCauseFunc) error {
-	late, stop := c.clock.after(answerWait)
-	defer stop()
-	select {
-	case <-isOpen:
-	case <-late:
-		cancel(fmt.Errorf("%w: streams were not open within %v", ErrSilent, answerWait))
-	case <-ctx.Done():
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// open opens the streams of the session, those of callbacks first. It returns the distance of the owner's
-// beats, zero if there are none.
-func (c *Client) open(ctx context.Context, task func(func(context.Context) error)) (streams [kinds]grpc.ClientStream, distance time.Duration, err error) {
-	if c.config.Callbacks != nil {
-		a, err := c.attach(ctx)
-		if err != nil {
-			return streams, 0, err
-		}
-		for _, run := range a.tasks() {
-			task(run)
-		}
-	}
+// open opens the streams of the session. It returns the distance of the owner's beats, zero if there are
+// none.
+func (c *Client) open(ctx context.Context) (streams [kinds]grpc.ClientStream, distance time.Duration, err error) {
 	client := scheduler.NewSchedulerClient(c.link)
 	for k := kind(0); k < kinds; k++ {
 		bound := metadata.AppendToOutgoingContext(c.outgoing(ctx), "x-si-rm-id", c.config.RM,

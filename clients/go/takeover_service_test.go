@@ -14,8 +14,7 @@ func TestASecondSchedulerTakesOverWhatRuns(t *testing.T) {
 	client, err := New(Config{
 		Target: first.address, Targets: []string{second.address}, RM: "rm", Queues: queues,
 		State: cluster.state, Handler: cluster, Registered: func(r Registration) { registrations <- r },
-		// With a pause the test would not end.
-		Pause: time.Hour,
+		Pause: 10 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -164,7 +164,7 @@ func (m *members) serves(one *member) {
 }
 
 // settle lets the session become an old one.
-func (m *members) settle() { m.clock.advance(settled) }
+func (m *members) settle() { m.clock.advance(brief) }
 
 // kill ends a member with all of its connections.
 func (m *members) kill(one *member) {
@@ -281,6 +281,29 @@ func TestARedirectIsFollowed(t *testing.T) {
 	}
 }
 
+func TestMembersForwardIfTheClientCannotReachTheOwner(t *testing.T) {
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	m := newMembers(t, 1)
+	owner := &member{address: deaf.Addr().String()}
+	m.answers(m.all[0], func(ctx context.Context, shown metadata.MD) error {
+		if first(shown, "x-si-redirect") == "" {
+			return nil
+		}
+		return refusal(codes.Unavailable, "NOT_OWNER", owner)(ctx, shown)
+	})
+	m.run(m.targets(), unchanged)
+	m.clock.expire(t, shortConnect)
+	m.clock.pause(t, 0)
+	m.serves(m.all[0])
+	if seen := fmt.Sprint(m.shown("x-si-redirect")); seen != "[yes ]" {
+		t.Error(seen)
+	}
+}
+
 func TestRedirectsInACircleEndInAPause(t *testing.T) {
 	m := newMembers(t, 3)
 	for at, one := range m.all {
@@ -327,8 +350,8 @@ func TestAllMembersGoneAndBack(t *testing.T) {
 	m.run(m.targets()[:1], unchanged)
 	m.serves(m.all[0])
 	m.settle()
-	for _, one := range m.all {
-		m.kill(one)
+	for at := range m.all {
+		m.kill(m.all[2-at])
 	}
 	m.clock.pause(t, 0)
 	m.clock.pause(t, 1)
@@ -349,7 +372,7 @@ func TestAnAddressThatNeverAnswersCostsASecond(t *testing.T) {
 	defer deaf.Close()
 	m := newMembers(t, 1)
 	m.run([]string{deaf.Addr().String(), m.all[0].address}, unchanged)
-	m.clock.expire(t, connectWait)
+	m.clock.expire(t, shortConnect)
 	m.serves(m.all[0])
 	if err := received(t, "the reason", m.broken); !strings.Contains(err.Error(), "no connection to `"+deaf.Addr().String()+"` within 1s") {
 		t.Error(err)
@@ -364,7 +387,7 @@ func TestAMemberThatAnswersNoRegistrationIsLeft(t *testing.T) {
 	})
 	m.run(m.targets(), unchanged)
 	eventually(t, "the first registration", func() bool { return m.called() == "m1" })
-	m.clock.expire(t, answerWait)
+	m.clock.expire(t, shortAnswer)
 	m.serves(m.all[1])
 }
 
@@ -372,8 +395,8 @@ func TestAMemberThatOpensNoStreamsIsLeft(t *testing.T) {
 	m := newMembers(t, 2)
 	m.all[0].hangs = true
 	m.run(m.targets(), unchanged)
-	eventually(t, "the first registration", func() bool { return m.called() == "m1" })
-	m.clock.expire(t, answerWait)
+	eventually(t, "the streams are requested", func() bool { return m.all[0].hung.Load() == 3 })
+	m.clock.expire(t, shortAnswer)
 	if err := received(t, "the reason", m.broken); !errors.Is(err, ErrSilent) {
 		t.Error(err)
 	}
@@ -482,16 +505,22 @@ func TestAfterAFalseAlarmTheOwnerIsTriedOnce(t *testing.T) {
 
 func TestAnOwnerThatStaysSilentIsLeft(t *testing.T) {
 	m := beating(t, 3, unchanged)
-	m.answers(m.all[1], refusal(codes.Unavailable, "NOT_OWNER", m.all[0]))
+	redirect := refusal(codes.Unavailable, "NOT_OWNER", m.all[0])
+	m.answers(m.all[1], func(ctx context.Context, shown metadata.MD) error {
+		if first(shown, "x-si-suspects") == "" {
+			return nil
+		}
+		return redirect(ctx, shown)
+	})
 	m.answers(m.all[0], func(ctx context.Context, _ metadata.MD) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	m.fallSilent()
 	eventually(t, "the owner is tried", func() bool { return m.called() == "m1 m2 m1" })
-	m.clock.expire(t, answerWait)
-	m.serves(m.all[2])
-	if seen := fmt.Sprint(m.called(), m.shown("x-si-suspects")); seen != "m1 m2 m1 m3[ run of m1  ]" {
+	m.clock.expire(t, shortAnswer)
+	m.serves(m.all[1])
+	if seen := fmt.Sprint(m.called(), m.shown("x-si-suspects")); seen != "m1 m2 m1 m2[ run of m1  ]" {
 		t.Error(seen)
 	}
 }
