@@ -43,6 +43,8 @@ TASKS = ["task-1", "task-2", "task-3", "task-4", "task-5", "task-6"]
 CORE = {"vcore": 1_000}
 CAPACITY = {"vcore": 4_000}
 
+OUTPUT = threading.Lock()
+
 
 class Shim(monoceros.Handler):
     def __init__(self) -> None:
@@ -146,8 +148,10 @@ def lost(why: BaseException) -> None:
 
 
 def emit(saw: str, **what: Any) -> None:
-    """Prints one line for each observation."""
-    print(json.dumps({"saw": saw, **what}), flush=True)
+    """Prints one line for each observation. The lock keeps lines of several threads apart: `print` writes the end of a
+    line by itself."""
+    with OUTPUT:
+        print(json.dumps({"saw": saw, **what}), flush=True)
 
 
 def read_orders(shim: Shim) -> None:
