@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass
 from typing import Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
@@ -28,9 +27,11 @@ from monoceros.callbacks import (
 )
 from monoceros.calls import Stream, call_error
 from monoceros.errors import Error
+from monoceros.lane import Lane
 from monoceros.outbox import BATCH_BYTES
 from monoceros.outgoing import Outgoing
 from monoceros.scope import Scope
+from monoceros.silence import Watch
 from monoceros.si.v1 import types_pb2 as si
 from monoceros.v1 import callback_pb2 as callback
 
@@ -62,49 +63,6 @@ class Resumption:
     away: float = 0.0
 
 
-class _Lane:
-    """A queue of messages, which one thread passes to a function of the program."""
-
-    def __init__(self, most: int, scope: Scope) -> None:
-        self._condition = threading.Condition()
-        self._messages: Deque[callback.CoreMessage] = deque()
-        self._most = most
-        self._scope = scope
-        scope.on_end(self._wake)
-
-    def _wake(self) -> None:
-        with self._condition:
-            self._condition.notify_all()
-
-    def offer(self, message: callback.CoreMessage) -> bool:
-        """Queues a message. Returns False if the queue is full."""
-        with self._condition:
-            if len(self._messages) >= self._most:
-                return False
-            self._messages.append(message)
-            self._condition.notify_all()
-            return True
-
-    def put(self, message: callback.CoreMessage) -> None:
-        """Queues a message. It blocks while the queue is full and the scope goes on."""
-        with self._condition:
-            while len(self._messages) >= self._most and not self._scope.is_over:
-                self._condition.wait()
-            self._messages.append(message)
-            self._condition.notify_all()
-
-    def run(self, handle: Callable[[callback.CoreMessage], None]) -> None:
-        while True:
-            with self._condition:
-                while not self._messages and not self._scope.is_over:
-                    self._condition.wait()
-                if self._scope.is_over:
-                    return
-                message = self._messages.popleft()
-                self._condition.notify_all()
-            handle(message)
-
-
 class _Batch:
     """A batch of questions, which the scheduler may cancel, and which has a time limit in milliseconds or none."""
 
@@ -121,17 +79,20 @@ class _Batch:
 class Attachment:
     """A callback stream."""
 
-    def __init__(self, callbacks: Callbacks, outgoing: Outgoing, resumption: Resumption, scope: Scope) -> None:
+    def __init__(
+        self, callbacks: Callbacks, outgoing: Outgoing, resumption: Resumption, scope: Scope, watch: Watch
+    ) -> None:
         self._callbacks = callbacks
         self._outgoing = outgoing
         self._resumption = resumption
         self._scope = scope
+        self._watch = watch
         scope.on_end(outgoing.wake)
         #: All messages whose order matters.
-        self._questions = _Lane(_QUEUED, scope)
-        self._events = _Lane(_QUEUED, scope)
-        self._states = _Lane(_QUEUED, scope)
-        self._requests = _Lane(_QUEUED_REQUESTS, scope)
+        self._questions = Lane(_QUEUED, scope)
+        self._events = Lane(_QUEUED, scope)
+        self._states = Lane(_QUEUED, scope)
+        self._requests = Lane(_QUEUED_REQUESTS, scope)
         #: The predicate batches that are queued or being answered. The reader adds and cancels them.
         self._batches: Dict[int, _Batch] = {}
         #: The number of the last change applied to the view.
@@ -147,8 +108,8 @@ class Attachment:
         rm_id: str,
         session: int,
         instance: str,
-    ) -> None:
-        """Opens the stream, and waits until the scheduler has agreed to it."""
+    ) -> callback.Welcome:
+        """Opens the stream, waits until the scheduler has agreed to it, and returns the agreed options."""
         hello = callback.Hello()
         if self._callbacks.hello is not None:
             hello.CopyFrom(self._callbacks.hello)
@@ -167,8 +128,7 @@ class Attachment:
             raise call_error("callback stream", self._stream) from None
         if first.WhichOneof("body") != "welcome":
             raise Error("callback stream: the first message is no Welcome")
-        if self._callbacks.welcome is not None:
-            self._callbacks.welcome(first.welcome)
+        return first.welcome
 
     def tasks(self) -> List[Callable[[], None]]:
         """Returns the functions that run until the scope ends, each in a thread."""
@@ -184,6 +144,7 @@ class Attachment:
         """Puts messages into their lanes. It waits for the program only if hundreds of messages are queued."""
         try:
             for message in self._stream:
+                self._watch.heard()
                 self._sort(message)
         except grpc.RpcError:
             pass

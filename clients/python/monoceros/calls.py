@@ -16,6 +16,8 @@ Received = Optional[Sequence[Tuple[str, Union[str, bytes]]]]
 
 #: The trailer with the machine-readable reason of a status.
 REASON_TRAILER = "x-si-reason"
+#: The trailer with the address of the member of a cluster that serves the RM.
+OWNER_TRAILER = "x-si-owner"
 
 
 class Ended(Protocol):
@@ -43,8 +45,9 @@ class Stream(Ended, Protocol[T_co]):
 
 def call_error(op: str, call: Ended) -> CallError:
     """Makes the error of a call or stream that has ended."""
-    reason = first(call.trailing_metadata(), REASON_TRAILER)
-    return CallError(op, call.code(), call.details() or "", reason)
+    trailers = call.trailing_metadata()
+    reason, owner = first(trailers, REASON_TRAILER), first(trailers, OWNER_TRAILER)
+    return CallError(op, call.code(), call.details() or "", reason, owner)
 
 
 def first(metadata: Received, key: str) -> str:

@@ -1,159 +1,60 @@
-"""The client: its settings, the calls of the program, and the loop that reconnects."""
+"""The client: the calls of the program, and the loop that reconnects."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
+import secrets
 import threading
 import time
-from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Callable, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Optional, Sequence, Type
 
 import grpc
 
 from monoceros.attach import Attachment, Resumption
-from monoceros.callbacks import Callbacks, Invalidation
+from monoceros.callbacks import Invalidation
 from monoceros.calls import Metadata, call_error, first
+from monoceros.clock import Clock
+from monoceros.config import MAX_MESSAGE, Config, Registration
 from monoceros.errors import (
     DEREGISTERED,
+    SILENT,
     CallError,
     ItemError,
     OldSchedulerError,
     StateError,
     Verdict,
     WaitError,
+    is_passing,
     judge,
 )
-from monoceros.inbox import Handler, Inbox
+from monoceros.inbox import Inbox
 from monoceros.items import AnyItem, Item, Kind, name_of
 from monoceros.life import Life
 from monoceros.outbox import BATCH_BYTES, Outbox
 from monoceros.outgoing import Outgoing
+from monoceros.route import End, Route
 from monoceros.scope import Scope
 from monoceros.session import Session
 from monoceros.si.v1 import scheduler_pb2_grpc
 from monoceros.si.v1 import types_pb2 as si
-from monoceros.state import State, report
+from monoceros.silence import Watch
+from monoceros.state import report
 from monoceros.v1 import admin_pb2, admin_pb2_grpc, callback_pb2_grpc
 
 #: The time limit of a registration in seconds, and of a deregistration without a limit of its own.
 _CALL_WAIT = 60.0
+#: The time limit in seconds of an attempt to connect.
+_CONNECT_WAIT = 5.0
+#: The same limits if there are other addresses, in the first round. They double with each round. That of a registration
+#: also applies to the opening of the streams.
+_SHORT_CALL_WAIT, _SHORT_CONNECT_WAIT = 5.0, 1.0
 #: Streams that were open for this many seconds make the next pause a short one again.
 _HEALTHY = 60.0
 #: The factor from one pause to the next, and the part of it that is random.
 _GROWTH, _JITTER = 1.6, 0.2
-#: The largest message of the scheduler in bytes, and the largest request unless `Config` has another.
-_MAX_MESSAGE = 64 << 20
-
-
-@dataclass(frozen=True)
-class Registration:
-    """A new session, or one that continues with this instance."""
-
-    #: The number of the session.
-    session: int
-    #: Identifies the run of the scheduler: another value means that it was restarted.
-    scheduler: str
-    #: `new`, `replaced` (an earlier session of the RM has ended) or `attached` (`Config.attach`: the session of
-    #: another instance goes on).
-    outcome: str
-
-
-@dataclass
-class Config:
-    """The settings of a client. The first four have to be set."""
-
-    #: The address of the scheduler, as `grpc.insecure_channel` takes it.
-    target: str
-    #: The id to register as.
-    rm: str
-    #: Returns the full state of the RM. Items sent before the call must be in it and are not sent again, so the program
-    #: has to change its own state before it calls `Client.allocate` and the like. Items sent during the call are queued
-    #: behind the state. An exception ends `run` with a `StateError`.
-    state: Callable[[], State]
-    #: Receives the answers.
-    handler: Handler
-    #: Answers the scheduler's questions. Without it, every node with enough capacity is accepted.
-    callbacks: Optional[Callbacks] = None
-
-    #: For a connection with TLS, such as `grpc.ssl_channel_credentials()`. None: without TLS.
-    credentials: Optional[grpc.ChannelCredentials] = None
-    #: A bearer token, or a function that returns the present one before each call.
-    token: Union[str, Callable[[], str]] = field(default="", repr=False)
-    #: Channel arguments of gRPC in addition to those of the client.
-    options: Sequence[Tuple[str, Union[int, str]]] = ()
-
-    #: Names this process among several of the RM.
-    instance: str = ""
-    #: Takes over the session of another instance, if there is one. Then `state` is not called, and the messages that
-    #: the other instance has not acknowledged are received. It needs an instance, because the scheduler could not
-    #: distinguish two without a name.
-    attach: bool = False
-    #: The fields of a registration; `queues` is YAML.
-    policy_group: str = ""
-    queues: str = ""
-    version: str = ""
-    extra_config: Mapping[str, str] = field(default_factory=dict)
-    build_info: Mapping[str, str] = field(default_factory=dict)
-
-    #: Called after each registration, before anything else of the session: at the start, after a restart of the
-    #: scheduler, and whenever a session was lost. The state is queued by then. The session continues when it returns.
-    registered: Optional[Callable[[Registration], None]] = None
-    #: Receives the reason when the streams have ended or could not be opened and the client is going to retry.
-    broken: Optional[Callable[[BaseException], None]] = None
-
-    #: The number of items that may be queued before a call blocks.
-    waiting: int = 100_000
-    #: The largest request in bytes, at most grpc.max_recv_message_bytes of the scheduler and at least 1,024. A larger
-    #: item is not sent (`ItemError`). Requests of several items have one mebibyte at most.
-    max_message: int = _MAX_MESSAGE
-    #: The pause after the first break and the longest, in seconds. Each is 1.6 times the one before, a fifth more or
-    #: less.
-    pause: float = 1.0
-    max_pause: float = 30.0
-
-    def check(self) -> None:
-        """Raises a ValueError or TypeError that names the invalid field."""
-        for name in ("target", "rm", "instance"):
-            text = getattr(self, name)
-            if not isinstance(text, str):
-                raise TypeError(f"Config.{name} is no text: {text!r}")
-            if not all(" " <= character <= "~" for character in text):
-                raise ValueError(f"Config.{name} is {text[:128]!r}: only printable ASCII can be sent in metadata")
-        for name in ("target", "rm"):
-            if not getattr(self, name).strip():
-                raise ValueError(f"Config.{name} is empty")
-        if not callable(self.state):
-            raise TypeError("Config.state is no function")
-        if not isinstance(self.handler, Handler):
-            raise TypeError(f"Config.handler is a {type(self.handler).__name__}, and no monoceros.Handler")
-        if not isinstance(self.token, str) and not callable(self.token):
-            raise TypeError("Config.token is neither a text nor a function")
-        if self.attach and not self.instance:
-            raise ValueError("Config.attach needs Config.instance: one without a name replaces the session")
-        if self.max_message < 1024:
-            raise ValueError(f"Config.max_message is {self.max_message}: 1024 bytes at least")
-        if self.waiting < 1:
-            raise ValueError(f"Config.waiting is {self.waiting}: one item at least")
-        if not 0 < self.pause <= self.max_pause:
-            raise ValueError(f"Config.pause is {self.pause}: more than 0 and at most Config.max_pause")
-        try:
-            self.registration()
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"Config cannot be written as a registration: {error}") from error
-        if self.callbacks is not None:
-            self.callbacks.check()
-
-    def registration(self) -> si.RegisterResourceManagerRequest:
-        return si.RegisterResourceManagerRequest(
-            rmID=self.rm,
-            version=self.version,
-            policyGroup=self.policy_group,
-            buildInfo=self.build_info,
-            config=self.queues,
-            extraConfig=self.extra_config,
-        )
 
 
 class Client:
@@ -172,8 +73,20 @@ class Client:
         self._life = Life()
         self._outgoing = Outgoing()
         self._resumption = Resumption()
+        self._clock = Clock()
+        self._route = Route([config.target, *config.other_targets])
+        self._watch = Watch(self._clock)
         #: The number of the session; zero while there is none.
         self._session = 0
+        #: The number of the last session, and the id of the scheduler that has served it.
+        self._last_session = 0
+        self._scheduler = ""
+        #: The id of the scheduler that fell silent, until a member has heard of it.
+        self._suspect = ""
+        #: The time at which the streams were opened; None while they are not.
+        self._opened: Optional[float] = None
+        #: The secret by which all members of a cluster know this client. It is never shown.
+        self._proof = secrets.token_hex(16)
         #: The name and number of the connection, so that late calls of a broken one have no effect.
         self._name = random.getrandbits(64)
         self._attempt = 0
@@ -314,23 +227,31 @@ class Client:
             self._outbox.end(self._life.end(None))
 
     def new_channel(self) -> grpc.Channel:
-        """Returns another connection with the same settings, for calls of other services. The caller closes it."""
+        """Returns another connection with the same settings, for calls of other services. The caller closes it.
+
+        In a cluster it leads to the member that serves the RM at this time.
+        """
+        connect = self._patience(_SHORT_CONNECT_WAIT, _CONNECT_WAIT)
         options = [
             ("grpc.keepalive_time_ms", 20_000),
             ("grpc.keepalive_timeout_ms", 10_000),
             # Pings go on while only the scheduler sends.
             ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.max_receive_message_length", _MAX_MESSAGE),
+            ("grpc.max_receive_message_length", MAX_MESSAGE),
             ("grpc.max_send_message_length", -1),
             # The time limit of an attempt to connect.
-            ("grpc.min_reconnect_backoff_ms", 5_000),
+            ("grpc.min_reconnect_backoff_ms", int(connect * 1000)),
             # A channel does not share the back-off of an earlier one: the client itself pauses.
             ("grpc.use_local_subchannel_pool", 1),
             *self._config.options,
         ]
         if self._config.credentials is None:
-            return grpc.insecure_channel(self._config.target, options)
-        return grpc.secure_channel(self._config.target, self._config.credentials, options)
+            return grpc.insecure_channel(self._route.present, options)
+        return grpc.secure_channel(self._route.present, self._config.credentials, options)
+
+    def _patience(self, short: float, usual: float) -> float:
+        """Returns the usual time limit, or a shorter one if there are other addresses."""
+        return min(short * 2.0 ** min(self._route.rounds, 8), usual) if self._route.has_others else usual
 
     def _identity(self) -> Metadata:
         token = self._config.token
@@ -367,37 +288,75 @@ class Client:
     def _stay_connected(self, scope: Scope) -> None:
         """Reconnects after each break, as long as a retry can help."""
         pause = self._config.pause
+        may_serve_soon = False
         while True:
-            began = time.monotonic()
+            began, had_session = self._clock.now(), bool(self._session)
             why = self._connect(scope)
             if scope.is_over:
                 if scope.why is not None:
                     raise scope.why
                 return
             self._life.broke(why)
-            verdict = judge(why)
+            verdict = judge(why, self._route.is_cluster and self._route.has_others)
             if verdict is Verdict.STOP:
                 if isinstance(why, CallError) and why.reason == DEREGISTERED and self._life.gone():
                     return
                 raise why
+            if verdict is Verdict.REGISTER and self._life.gone():
+                return
+            end = self._end(why, verdict, had_session)
             if verdict is Verdict.REGISTER:
-                if self._life.gone():
-                    return
-                self._session, self._attaches = 0, False
-                self._resumption.last_event = 0
+                self._abandon(why)
             if self._config.broken is not None:
                 self._config.broken(why)
-            if time.monotonic() - began > _HEALTHY:
+            now = self._clock.now()
+            if now - began > _HEALTHY:
                 pause = self._config.pause
-            wait = pause * random.uniform(1 - _JITTER, 1 + _JITTER)
+            may_serve_soon = may_serve_soon or is_passing(why)
             away, self._resumption.away = self._resumption.away, 0.0
-            scope.wait(max(wait, away))
+            if self._route.after(end):
+                continue
+            if may_serve_soon:
+                pause, may_serve_soon = self._config.pause, False
+            wait = pause * random.uniform(1 - _JITTER, 1 + _JITTER)
+            self._clock.wait(scope, max(wait, away))
             pause = min(pause * _GROWTH, self._config.max_pause)
+
+    def _end(self, why: BaseException, verdict: Verdict, had_session: bool) -> End:
+        """Describes the end of an attempt for the choice of the next address."""
+        answer = why if isinstance(why, CallError) and why.reason != SILENT else None
+        is_answered = answer is not None and bool(answer.reason)
+        if verdict is Verdict.REOPEN:
+            stays = self._opened is not None
+        else:
+            # Without a cluster, the scheduler that has ended the session is the one to register at.
+            stays = not self._route.is_cluster and had_session and is_answered
+        return End(
+            lasted=None if self._opened is None else self._clock.now() - self._opened,
+            stays=stays,
+            is_answered=is_answered,
+            owner=answer.owner if answer is not None else "",
+            is_suspicion=bool(self._suspect),
+        )
+
+    def _abandon(self, why: BaseException) -> None:
+        """Gives up the session, if there is one, with all that the program has not received of it."""
+        reason = why.reason if isinstance(why, CallError) else ""
+        if self._session:
+            self._suspect = self._scheduler if reason == SILENT else ""
+            if self._route.is_cluster:
+                self._inbox.drop()
+        elif reason:
+            self._suspect = ""
+        self._session, self._attaches = 0, False
+        self._resumption.last_event = 0
 
     def _connect(self, scope: Scope) -> BaseException:
         """Registers unless there is a session, and serves its streams until one of them ends. Returns why."""
         self._attempt += 1
-        session = Session(scope, self._outbox, self._inbox)
+        self._opened = None
+        self._watch.reset()
+        session = Session(scope, self._outbox, self._inbox, self._watch)
         with self.new_channel() as channel:
             try:
                 if not self._session:
@@ -411,17 +370,31 @@ class Client:
         return session.scope.why or scope.why or AssertionError("a session has ended without a reason")
 
     def _metadata(self) -> Metadata:
-        """Returns the metadata of the calls of an attempt: the attempt, the instance and the token."""
+        """Returns the metadata of the calls of an attempt: the attempt, the instance, the token, and whether members may
+        name the owner."""
         instance = (("x-si-instance", self._config.instance),) if self._config.instance else ()
-        return (("x-si-attempt", f"{self._name:016x}.{self._attempt}"), *instance, *self._identity())
+        redirect = (("x-si-redirect", "yes"),) if self._route.takes_redirects else ()
+        return (("x-si-attempt", f"{self._name:016x}.{self._attempt}"), *instance, *redirect, *self._identity())
+
+    def _claim(self) -> Metadata:
+        """Returns the metadata by which members of a cluster know the client again."""
+        session = (("x-si-session", str(self._last_session)),) if self._last_session else ()
+        suspect = (("x-si-suspects", self._suspect),) if self._suspect else ()
+        return (("x-si-proof", self._proof), *session, *suspect)
 
     def _register(self, channel: grpc.Channel, scope: Scope) -> None:
         """Opens a session, to which the full state is reported, or takes over one."""
         mode = (("x-si-register-mode", "attach"),) if self._attaches else ()
+        limit = self._patience(_SHORT_CALL_WAIT, _CALL_WAIT)
         call = scheduler_pb2_grpc.SchedulerStub(channel).RegisterResourceManager.future(
-            self._config.registration(), timeout=_CALL_WAIT, metadata=(*self._metadata(), *mode)
+            self._config.registration(), timeout=limit, metadata=(*self._metadata(), *self._claim(), *mode)
         )
         scope.on_end(call.cancel)
+        if self._route.has_others:
+            answered = Scope()
+            call.add_done_callback(lambda _: answered.end())
+            if not self._clock.wait(answered, limit):
+                raise CallError("register", grpc.StatusCode.DEADLINE_EXCEEDED, f"no answer within {limit:g} s", "")
         try:
             call.result()
         except (grpc.RpcError, grpc.FutureCancelledError):
@@ -433,6 +406,8 @@ class Client:
         registration = Registration(
             int(number), first(headers, "x-si-scheduler"), first(headers, "x-si-registered")
         )
+        self._route.registered(first(headers, "x-si-members"))
+        self._last_session, self._scheduler, self._suspect = registration.session, registration.scheduler, ""
         if registration.outcome == "attached":
             taken = first(headers, "x-si-taken-seq")
             if not taken.isdigit():
@@ -465,27 +440,40 @@ class Client:
     def _serve(self, channel: grpc.Channel, session: Session) -> None:
         """Opens the streams of the session, and waits until they have ended."""
         common = self._metadata()
-        if self._config.callbacks is not None:
-            attachment = Attachment(self._config.callbacks, self._outgoing, self._resumption, session.scope)
+        limit = self._patience(_SHORT_CALL_WAIT, _CALL_WAIT)
+        if self._route.has_others:
+            session.task(functools.partial(self._watch.run, session.scope))
+        callbacks = self._config.callbacks
+        if callbacks is not None:
+            attachment = Attachment(callbacks, self._outgoing, self._resumption, session.scope, self._watch)
             stub = callback_pb2_grpc.CallbackServiceStub(channel)
-            attachment.open(
-                lambda messages: stub.Attach(messages, metadata=common),
-                self._config.rm,
-                self._session,
-                self._config.instance,
-            )
+            with self._watch.opening(limit):
+                welcome = attachment.open(
+                    lambda messages: stub.Attach(messages, metadata=common),
+                    self._config.rm,
+                    self._session,
+                    self._config.instance,
+                )
+            if callbacks.welcome is not None:
+                callbacks.welcome(welcome)
             for task in attachment.tasks():
                 session.task(task)
 
         def metadata(kind: Kind) -> Metadata:
+            beat = (("x-si-beat", "yes"),) if kind is Kind.ALLOCATION else ()
             return (
                 *common,
+                *beat,
                 ("x-si-rm-id", self._config.rm),
                 ("x-si-session", str(self._session)),
                 ("x-si-resume", str(self._inbox.resume(kind))),
                 ("x-si-client-seq", str(self._outbox.known())),
             )
 
-        session.open(channel, metadata)
+        with self._watch.opening(limit):
+            session.open(channel, metadata)
+        self._opened = self._clock.now()
+        self._watch.begin(session.beat())
+        session.serve()
         self._life.connected()
         session.scope.wait()

@@ -15,15 +15,18 @@ class Error(Exception):
 class CallError(Error):
     """The end of a call or stream."""
 
-    def __init__(self, op: str, code: grpc.StatusCode, details: str, reason: str) -> None:
+    def __init__(self, op: str, code: grpc.StatusCode, details: str, reason: str, owner: str = "") -> None:
         super().__init__(op, code, details, reason)
         #: The call or stream, such as `register` or `node stream`.
         self.op = op
         self.code = code
         #: The sentence of the status, for people.
         self.details = details
-        #: The machine-readable reason, such as SESSION_STALE; empty if the scheduler gave none.
+        #: The machine-readable reason, such as SESSION_STALE; empty if the scheduler gave none. C_SILENT is given by the
+        #: client itself: the scheduler has sent nothing for a while.
         self.reason = reason
+        #: The address of the member of a cluster that serves the RM, if the end names it.
+        self.owner = owner
 
     def __str__(self) -> str:
         text = f"{self.op}: {self.code.name}: {self.details}"
@@ -84,6 +87,8 @@ class VoidSessionError(Error):
 
 #: The reason of streams whose session was ended by a deregistration, whatever the code of their status.
 DEREGISTERED = "DEREGISTERED"
+#: The reason that the client itself gives to the silence of the scheduler.
+SILENT = "C_SILENT"
 
 
 def short(name: str) -> str:
@@ -102,9 +107,18 @@ class Verdict(enum.Enum):
     STOP = enum.auto()
 
 
-_REGISTER = frozenset(
-    {"SESSION_STALE", "RM_NOT_REGISTERED", "RESYNC_REQUIRED", "MESSAGE_UNREADABLE", "INTERNAL_ERROR"}
-)
+#: Reasons of members of a cluster that may serve the RM soon.
+_PASSING = frozenset({"OWNER_UNREACHABLE", "ARBITER_UNAVAILABLE", "CLAIM_CONTENDED", "MEMBER_FENCED"})
+_REGISTER = _PASSING | {
+    "SESSION_STALE",
+    "RM_NOT_REGISTERED",
+    "RESYNC_REQUIRED",
+    "MESSAGE_UNREADABLE",
+    "INTERNAL_ERROR",
+    "NOT_OWNER",
+    "SESSION_MOVED",
+    SILENT,
+}
 _STOP = frozenset(
     {"SESSION_SUPERSEDED", "STREAM_DISPLACED", DEREGISTERED, "LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_ID"}
 )
@@ -119,8 +133,12 @@ _STOP_CODES = frozenset(
 )
 
 
-def judge(error: BaseException) -> Verdict:
-    """Decides by reason first, and else by code."""
+def judge(error: BaseException, has_others: bool = False) -> Verdict:
+    """Decides by reason first, and else by code.
+
+    If other members of a cluster can serve the RM (`has_others`), the client registers at one of them when the
+    connection is lost.
+    """
     if isinstance(error, VoidSessionError):
         return Verdict.REGISTER
     if not isinstance(error, CallError):
@@ -132,4 +150,11 @@ def judge(error: BaseException) -> Verdict:
         return Verdict.REGISTER
     if error.reason in _STOP or error.code in _STOP_CODES:
         return Verdict.STOP
+    if has_others and error.reason in ("", "SHUTTING_DOWN"):
+        return Verdict.REGISTER
     return Verdict.REOPEN
+
+
+def is_passing(error: BaseException) -> bool:
+    """Returns whether a member of a cluster may serve the RM soon, so that long pauses make no sense."""
+    return isinstance(error, CallError) and error.reason in _PASSING

@@ -114,6 +114,12 @@ class Inbox:
         with self._condition:
             return self._handled[kind]
 
+    def drop(self) -> None:
+        """Drops the messages that the handler has not received yet."""
+        with self._condition:
+            self._queue.clear()
+            self._condition.notify_all()
+
     def begin(self, scope: Scope) -> None:
         """Waits until all messages of the earlier session were handled, and restarts the numbers."""
         with self._condition:

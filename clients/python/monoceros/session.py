@@ -17,6 +17,7 @@ from monoceros.items import AnyReply, Kind, new_request
 from monoceros.outbox import Outbox
 from monoceros.scope import Scope
 from monoceros.si.v1 import scheduler_pb2_grpc
+from monoceros.silence import Watch
 
 #: The interval between acknowledgements of messages that were handled, in seconds.
 ACK_EVERY = 0.1
@@ -25,10 +26,11 @@ ACK_EVERY = 0.1
 class Session:
     """The end of one stream ends the others; its reason is that of the scope."""
 
-    def __init__(self, scope: Scope, outbox: Outbox, inbox: Inbox) -> None:
+    def __init__(self, scope: Scope, outbox: Outbox, inbox: Inbox, watch: Watch) -> None:
         self.scope = Scope(scope)
         self._outbox = outbox
         self._inbox = inbox
+        self._watch = watch
         self._calls: Dict[Kind, Stream[AnyReply]] = {}
         self._requests: Dict[Kind, queue.SimpleQueue[Any]] = {}
         self._threads: List[threading.Thread] = []
@@ -49,7 +51,7 @@ class Session:
         thread.start()
 
     def open(self, channel: grpc.Channel, metadata: Callable[[Kind], Metadata]) -> None:
-        """Opens the streams, and waits until the scheduler has answered on each."""
+        """Opens the streams, and waits until the scheduler has answered on each. `serve` has to follow."""
         stub = scheduler_pb2_grpc.SchedulerStub(channel)
         self._calls[Kind.NODE] = stub.UpdateNode(self._requests_of(Kind.NODE), metadata=metadata(Kind.NODE))
         self._calls[Kind.APPLICATION] = stub.UpdateApplication(
@@ -62,6 +64,15 @@ class Session:
             self.scope.on_end(call.cancel)
         for kind, call in self._calls.items():
             self._opened(kind, call)
+
+    def beat(self) -> float:
+        """Returns the seconds within which the scheduler sends something on the stream of allocations; zero if it has
+        promised nothing."""
+        promised = first(self._calls[Kind.ALLOCATION].initial_metadata(), "x-si-beat")
+        return int(promised) / 1000 if promised.isdigit() else 0.0
+
+    def serve(self) -> None:
+        """Begins to receive and to send."""
         for kind, call in self._calls.items():
             self.task(functools.partial(self._receive, kind, call))
         self.task(self._send)
@@ -95,12 +106,20 @@ class Session:
 
     def _receive(self, kind: Kind, call: Stream[AnyReply]) -> None:
         """Reads one stream, and queues its messages for the handler."""
+        has_beats = kind is Kind.ALLOCATION
         try:
+            if has_beats:
+                self._watch.waits()
             for reply in call:
+                self._watch.heard()
+                if has_beats:
+                    self._watch.pauses()
                 self._took(reply.takenSeq)
                 # A message without a number carries an acknowledgement only.
                 if reply.seq:
                     self._inbox.put(kind, reply.seq, reply, self.scope)
+                if has_beats:
+                    self._watch.waits()
         except grpc.RpcError:
             pass
         raise call_error(kind.stream, call)

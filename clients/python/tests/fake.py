@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import unittest
 from concurrent import futures
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -11,9 +12,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import grpc
 
 import monoceros
+from monoceros.clock import Clock
 from monoceros.items import AnyReply, AnyRequest, Kind
+from monoceros.scope import Scope
 from monoceros.si.v1 import scheduler_pb2_grpc
 from monoceros.si.v1 import types_pb2 as si
+from monoceros.silence import Watch
 from monoceros.v1 import admin_pb2, admin_pb2_grpc, callback_pb2_grpc
 from monoceros.v1 import callback_pb2 as callback
 
@@ -37,6 +41,63 @@ class Waiter:
         with self.condition:
             if not self.condition.wait_for(so, PATIENCE):
                 raise AssertionError(f"not within {PATIENCE} s: {what}")
+
+
+class FakeClock(Clock, Waiter):
+    """A clock that stands still until a test moves it. Pauses, which tests make short, are over at once."""
+
+    def __init__(self) -> None:
+        Waiter.__init__(self)
+        self.time = 1000.0
+        #: The pauses that were made.
+        self.pauses: List[float] = []
+        #: The length and the end of each wait that has begun.
+        self.waits: Dict[object, Tuple[float, float]] = {}
+
+    def now(self) -> float:
+        return self.time
+
+    def wait(self, scope: Scope, seconds: float) -> bool:
+        key, until = object(), self.time + seconds
+        with self.condition:
+            if seconds < 0.03:
+                self.pauses.append(seconds)
+                return scope.is_over
+            self.waits[key] = seconds, until
+            self.condition.notify_all()
+
+        def wake() -> None:
+            with self.condition:
+                self.condition.notify_all()
+
+        scope.on_end(wake)
+        with self.condition:
+            self.condition.wait_for(lambda: scope.is_over or self.time >= until)
+            del self.waits[key]
+            self.condition.notify_all()
+        scope.forget(wake)
+        return scope.is_over
+
+    def step(self, seconds: float, timeout: float = PATIENCE) -> None:
+        """Moves to the end of a wait of this length, as soon as there is one."""
+
+        def ends() -> List[float]:
+            return [until for length, until in self.waits.values() if length == seconds]
+
+        with self.condition:
+            if not self.condition.wait_for(lambda: bool(ends()), timeout):
+                return
+            self.time = max(self.time, min(ends()))
+            self.condition.notify_all()
+            self.condition.wait_for(lambda: all(until > self.time for _, until in self.waits.values()), PATIENCE)
+
+    def steps(self, seconds: float, what: str, so: Callable[[], bool]) -> None:
+        """Moves by waits of this length until something is so."""
+        late = time.monotonic() + PATIENCE
+        while not so():
+            if time.monotonic() > late:
+                raise AssertionError(f"not within {PATIENCE} s: {what}")
+            self.step(seconds, 0.01)
 
 
 class Listener(monoceros.Handler, Waiter):
@@ -86,21 +147,44 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
         self.effects: List[str] = []
         self.replies: Dict[Kind, List[Any]] = {kind: [] for kind in Kind}
         self.acked: Dict[Kind, int] = dict.fromkeys(Kind, 0)
-        #: The status and reason with which the streams of each epoch end; the last epoch goes on.
-        self.ends: List[Tuple[grpc.StatusCode, str]] = []
-        #: The status and reason of the next registrations and deregistrations.
-        self.refusals: List[Tuple[grpc.StatusCode, str]] = []
+        #: The status, reason and owner with which the streams of each epoch end; the last epoch goes on.
+        self.ends: List[Tuple[grpc.StatusCode, str, str]] = []
+        #: The status and reason of the next registrations and deregistrations, and the owner if the status names one.
+        self.refusals: List[Tuple[Any, ...]] = []
+        #: The refusal of all registrations, if they are not None.
+        self.refuses: Optional[Tuple[Any, ...]] = None
         self.registrations: List[Dict[str, Any]] = []
         #: The metadata of each stream.
         self.streams: List[Dict[str, Any]] = []
         #: Whether requests are numbered, as by every scheduler but the oldest ones.
         self.numbers = True
+        #: The addresses of the members of a cluster, and the id of this one.
+        self.members = ""
+        self.scheduler = ""
+        #: The promised distance of beats in milliseconds; None: no beats.
+        self.distance: Optional[int] = None
+        #: The number of beats that were sent, or are to be.
+        self.beats = 0
+        #: Whether registrations are answered, and streams.
+        self.answers = self.opens = True
 
-    def end(self, code: grpc.StatusCode, reason: str = "") -> None:
+    def end(self, code: grpc.StatusCode, reason: str = "", owner: str = "") -> None:
         """Ends all open streams. Requests out of order are lost with them."""
         with self.condition:
             self.held.clear()
-            self.ends.append((code, reason))
+            self.ends.append((code, reason, owner))
+            self.condition.notify_all()
+
+    def beat(self) -> None:
+        """Sends an empty message."""
+        with self.condition:
+            self.beats += 1
+            self.condition.notify_all()
+
+    def set(self, **values: Any) -> None:
+        with self.condition:
+            for name, value in values.items():
+                setattr(self, name, value)
             self.condition.notify_all()
 
     def lose(self) -> None:
@@ -113,12 +197,18 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
         with self.condition:
             self.registrations.append(dict(context.invocation_metadata()))
             self.condition.notify_all()
+            self.condition.wait_for(lambda: self.answers, PATIENCE)
             if self.refusals:
                 abort(context, *self.refusals.pop(0))
+            if self.refuses is not None:
+                abort(context, *self.refuses)
             self.session += 1
             self.taken, self.held, self.effects = 0, {}, []
             self.replies, self.acked = {kind: [] for kind in Kind}, dict.fromkeys(Kind, 0)
-            context.send_initial_metadata((("x-si-session", str(self.session)), ("x-si-registered", "new")))
+            known = (("x-si-scheduler", self.scheduler), ("x-si-members", self.members))
+            context.send_initial_metadata(
+                (("x-si-session", str(self.session)), ("x-si-registered", "new"), *(one for one in known if one[1]))
+            )
         return si.RegisterResourceManagerResponse()
 
     def DeregisterResourceManager(self, request: Any, context: Any) -> admin_pb2.DeregisterResourceManagerResponse:
@@ -140,14 +230,20 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
         known = dict(context.invocation_metadata())
         with self.condition:
             self.streams.append(known)
+            self.condition.notify_all()
             epoch = len(self.ends)
+            self.condition.wait_for(lambda: self.opens, PATIENCE)
             if known["x-si-session"] != str(self.session):
                 abort(context, grpc.StatusCode.FAILED_PRECONDITION, "SESSION_STALE")
             if int(known["x-si-client-seq"]) > self.taken:
                 abort(context, grpc.StatusCode.ABORTED, "SEQUENCE_GAP")
             following = int(known["x-si-resume"])
             key, value = ("x-si-taken-seq", self.taken) if self.numbers else ("x-si-session", self.session)
-            context.send_initial_metadata(((key, str(value)),))
+            beat: Tuple[Tuple[str, str], ...] = ()
+            if self.distance is not None and "x-si-beat" in known:
+                beat = (("x-si-beat", str(self.distance)),)
+            context.send_initial_metadata(((key, str(value)), *beat))
+            beats = self.beats
         # The stream is over when its requests are.
         over = threading.Event()
         threading.Thread(target=self.read, args=(kind, requests, epoch, over), daemon=True).start()
@@ -159,6 +255,7 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
                     or len(self.ends) > epoch
                     or following < len(self.replies[kind])
                     or sent < self.taken
+                    or bool(beat and beats < self.beats)
                 )
                 if len(self.ends) > epoch:
                     abort(context, *self.ends[epoch])
@@ -172,7 +269,8 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
                 if following < len(self.replies[kind]):
                     reply.CopyFrom(self.replies[kind][following])
                     following += 1
-                sent = reply.takenSeq = self.taken
+                sent, beats = self.taken, self.beats
+                reply.takenSeq = sent
             yield reply
 
     def read(self, kind: Kind, requests: Iterator[AnyRequest], epoch: int, over: threading.Event) -> None:
@@ -290,10 +388,10 @@ class FakeCallbacks(callback_pb2_grpc.CallbackServiceServicer, Waiter):
         return [getattr(one, body) for one in taken]
 
 
-def abort(context: Any, code: grpc.StatusCode, reason: str) -> None:
-    """Ends a call with a status and a reason."""
-    if reason:
-        context.set_trailing_metadata((("x-si-reason", reason),))
+def abort(context: Any, code: grpc.StatusCode, reason: str, owner: str = "") -> None:
+    """Ends a call with a status, a reason and an owner."""
+    trailers = (("x-si-reason", reason), ("x-si-owner", owner))
+    context.set_trailing_metadata(tuple(one for one in trailers if one[1]))
     if code is grpc.StatusCode.OK:
         context.set_code(code)
         raise StopIteration
@@ -339,13 +437,35 @@ class Case(unittest.TestCase):
         self.addCleanup(server.stop, None)
         return f"127.0.0.1:{port}"
 
-    def client(self, target: str, handler: Optional[monoceros.Handler] = None, **more: Any) -> monoceros.Client:
+    def client(
+        self,
+        target: str,
+        handler: Optional[monoceros.Handler] = None,
+        clock: Optional[Clock] = None,
+        **more: Any,
+    ) -> monoceros.Client:
         """Makes a client with short pauses."""
         settings: Dict[str, Any] = {"rm": "rm", "state": empty, "pause": 0.001, "max_pause": 0.02, **more}
-        return monoceros.Client(monoceros.Config(target, handler=handler or Listener(), **settings))
+        client = monoceros.Client(monoceros.Config(target, handler=handler or Listener(), **settings))
+        if clock is not None:
+            client._clock, client._watch = clock, Watch(clock)
+        return client
 
-    def running(self, target: str, handler: Optional[monoceros.Handler] = None, **more: Any) -> Run:
-        run = Run(self.client(target, handler, **more))
+    def soon(self, what: str, so: Callable[[], bool]) -> None:
+        """Waits for something that notifies nobody."""
+        late = time.monotonic() + PATIENCE
+        while not so():
+            self.assertLess(time.monotonic(), late, f"not within {PATIENCE} s: {what}")
+            time.sleep(0.001)
+
+    def running(
+        self,
+        target: str,
+        handler: Optional[monoceros.Handler] = None,
+        clock: Optional[Clock] = None,
+        **more: Any,
+    ) -> Run:
+        run = Run(self.client(target, handler, clock, **more))
         self.addCleanup(run.ended)
         self.addCleanup(run.client.close)
         return run

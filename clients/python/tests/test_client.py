@@ -32,6 +32,8 @@ class Settings(Case):
             ({"rm": "a\nb"}, "rm is 'a"),
             ({"rm": 7}, "rm is no text"),
             ({"instance": "ä"}, "instance is 'ä'"),
+            ({"other_targets": "host:1"}, "other_targets is a text"),
+            ({"other_targets": ["host:1", ""]}, "other_targets[1] is empty"),
             ({"state": None}, "state is no function"),
             ({"handler": object()}, "handler is a object"),
             ({"token": b"t0k3n"}, "token is neither"),

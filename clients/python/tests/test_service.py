@@ -201,6 +201,23 @@ class Sessions(Served):
         self.assertEqual((one.outcome, other.outcome), ("new", "new"))
         self.assertNotEqual(one.scheduler, other.scheduler)
 
+    def test_another_address_serves_after_the_loss_of_the_first(self) -> None:
+        first, second = self.service(), self.service()
+        cluster = Cluster(node("n1", 2))
+        registrations: List[monoceros.Registration] = []
+        client = self.registered(
+            first.address, cluster, registered=registrations.append, other_targets=[second.address]
+        ).client
+        cluster.run(client, "a", "waits", "waits too")
+        before = cluster.until_running(2)
+        first.kill()
+        gone, stays = before
+        cluster.stop(client, gone)
+        cluster.until("the third runs", lambda: len(cluster.running()) == 2 and gone not in cluster.tasks)
+        self.assertIn(stays, cluster.running())
+        self.assertEqual(set(cluster.started.values()), {1})
+        self.assertEqual(len(registrations), 2)
+
     def test_cut_connections_neither_lose_nor_repeat_requests(self) -> None:
         cutter = Cutter(self.service().address, random.Random(34))
         self.addCleanup(cutter.listening.close)
