@@ -327,7 +327,7 @@ class Client:
         answer = why if isinstance(why, CallError) and why.reason != SILENT else None
         is_answered = answer is not None and bool(answer.reason)
         if verdict is Verdict.REOPEN:
-            stays = self._opened is not None
+            stays = self._opened is not None or (had_session and is_answered)
         else:
             # Without a cluster, the scheduler that has ended the session is the one to register at.
             stays = not self._route.is_cluster and had_session and is_answered

@@ -91,7 +91,9 @@ class Route:
             self._is_lost, self.rounds = False, 0
             self._brief = self._brief + 1 if end.lasted < _BRIEF else 0
             self._left = self._round(end.stays)
-            may_go_on = self._brief <= _MOST_BRIEF and len(self._left) > 1
+            # A scheduler that wants to be called again is given time.
+            is_wanted = end.stays and end.is_answered
+            may_go_on = self._brief <= _MOST_BRIEF and len(self._left) > 1 and not is_wanted
         elif end.stays:
             return False
         elif was_named and not end.is_answered:
