@@ -5,8 +5,9 @@ keeps its connections open, so its silence is the only sign.
 
 # What counts as silence
 Only the time in which the client waits for a message of that stream, because until then messages may be unread. Time is
-counted in ticks. A tick that is late counts as two at most and raises no alarm: the client itself has stood still, and
-what the owner sent meanwhile is still unread. Any message of any stream of the session ends a silence.
+counted in ticks. A tick that is late counts as two at most: the client itself has stood still. It raises no alarm unless
+the one before was late, too, because what the owner sent meanwhile may be unread. Any message of any stream of the
+session ends a silence.
 
 # The bound
 Three times the mean distance of messages, and at least `LEAST`. It doubles with each alarm up to `MOST`, and falls back
@@ -48,13 +49,16 @@ class Silence:
         self._at = 0.0
         #: True while the client waits for a message of the stream with beats.
         self._waits = False
+        #: True if the last tick was late, and nothing has arrived since.
+        self._was_late = False
         #: The alarms, of which each came within `QUIET` after the one before, and the time of the last.
         self._alarms = 0
         self._last_alarm = 0.0
 
     def begin(self, distance: float, now: float) -> None:
         """Begins with new streams, on which the owner has promised a message in each `distance`."""
-        self.is_counted, self._mean, self._silent, self._at, self._waits = True, min(distance, MOST), 0.0, now, False
+        self.is_counted, self._mean, self._silent, self._at = True, min(distance, MOST), 0.0, now
+        self._waits = self._was_late = False
 
     def end(self) -> None:
         """Ends with the streams."""
@@ -64,7 +68,7 @@ class Silence:
         """Records a message of any stream."""
         self._advance(now)
         self._mean += (self._silent - self._mean) / _WEIGHT
-        self._silent = 0.0
+        self._silent, self._was_late = 0.0, False
 
     def pauses(self, now: float) -> None:
         """Records that the client does not wait for a message of the stream with beats."""
@@ -85,8 +89,10 @@ class Silence:
         if now - self._last_alarm >= QUIET:
             self._alarms = 0
         is_late = now - self._at > 2 * TICK
+        may_have_unread = is_late and not self._was_late
+        self._was_late = is_late
         self._advance(now)
-        if not self.is_counted or not self._waits or is_late or self._silent < self.bound():
+        if not self.is_counted or not self._waits or may_have_unread or self._silent < self.bound():
             return None
         self.is_counted = False
         self._alarms += 1

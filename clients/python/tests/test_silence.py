@@ -104,6 +104,17 @@ class Silences(unittest.TestCase):
         self.assertIsNotNone(bench.ticks(3 * TICK), "nothing has arrived after the pause")
 
 
+    def test_a_client_whose_ticks_are_always_late_notices_a_silence(self) -> None:
+        bench = Bench()
+        seen = [bench.stands_still(0.2) for _ in range(3)]
+        self.assertEqual(seen[:2], [None, None])
+        self.assertAlmostEqual(seen[2] or 0.0, LEAST)
+        bench.begin()
+        for _ in range(20):
+            self.assertIsNone(bench.stands_still(9.0), "what was sent meanwhile is unread")
+            bench.message()
+
+
 class Properties(unittest.TestCase):
     """The same for courses made by dice."""
 
