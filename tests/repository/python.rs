@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use monoceros::grpc::stubs::DESCRIPTORS;
@@ -211,6 +211,8 @@ impl Shim {
     fn start(python: &Python, address: &str, more: &[&str]) -> Self {
         let mut command = python.command(Path::new(CLIENT));
         command.args([SHIM, "--address", address, "--pause", "0.05"]).args(more);
+        // With it, a program that is aborted prints the stacks of its threads.
+        command.env("PYTHONFAULTHANDLER", "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -236,6 +238,26 @@ impl Shim {
 
     fn order(&mut self, order: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{order}").unwrap();
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end, and returns the exit code.
+    fn ended(&mut self) -> Option<i32> {
+        let end = loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => eprintln!("{line}"),
+                Err(end) => break end,
+            }
+        };
+        if end == RecvTimeoutError::Timeout {
+            self.signal("-ABRT");
+            panic!("the shim has not ended: {:?}", self.child.wait());
+        }
+        self.child.wait().unwrap().code()
     }
 }
 
@@ -307,10 +329,9 @@ fn the_python_shim_survives_a_scheduler_restart() {
     let again = shim.until(&[("allocation", 1)]);
     assert_eq!(places(&again, "allocation"), [("waits", node)]);
 
-    let pid = shim.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    shim.signal("-TERM");
     shim.until(&[("left", 1)]);
-    assert!(shim.child.wait().unwrap().success());
+    assert_eq!(shim.ended(), Some(0));
 }
 
 #[test]
@@ -358,5 +379,5 @@ fn a_deregistered_python_shim_ends() {
     let lost = shim.until(&[("lost", 1)]);
     let lost = of(&lost, "lost").next().unwrap();
     assert_eq!((&lost["code"], &lost["reason"]), (&"ABORTED".into(), &"DEREGISTERED".into()));
-    assert_eq!(shim.child.wait().unwrap().code(), Some(1), "it does not register again");
+    assert_eq!(shim.ended(), Some(1), "it does not register again");
 }
