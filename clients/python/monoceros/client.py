@@ -334,6 +334,7 @@ class Client:
         return End(
             lasted=None if self._opened is None else self._clock.now() - self._opened,
             stays=stays,
+            is_over=had_session and verdict is Verdict.REGISTER,
             is_answered=is_answered,
             owner=answer.owner if answer is not None else "",
             is_suspicion=bool(self._suspect),

@@ -31,6 +31,8 @@ class End:
     lasted: Optional[float] = None
     #: Whether the same address is to be tried next.
     stays: bool = False
+    #: Whether the scheduler has ended the session.
+    is_over: bool = False
     #: Whether the scheduler has given a reason.
     is_answered: bool = False
     #: The address of the owner, if the answer has named it.
@@ -58,6 +60,8 @@ class Route:
         self.rounds = 0
         #: The brief sessions in a row.
         self._brief = 0
+        #: Whether the last attempt was made to continue a session that was over.
+        self._was_over = False
         #: Whether the present address was named by an answer.
         self._is_named = False
         #: Set when an address that was named did not answer: the client may be unable to reach it.
@@ -88,14 +92,17 @@ class Route:
         was_named, self._is_named = self._is_named, False
         may_go_on = True
         if end.lasted is not None:
-            self._is_lost, self.rounds = False, 0
+            self._is_lost, self._was_over, self.rounds = False, False, 0
             self._brief = self._brief + 1 if end.lasted < _BRIEF else 0
             self._left = self._round(end.stays)
             # A scheduler that wants to be called again is given time.
             is_wanted = end.stays and end.is_answered
             may_go_on = self._brief <= _MOST_BRIEF and len(self._left) > 1 and not is_wanted
         elif end.stays:
-            return False
+            # A scheduler at another address does not know the session, and can be registered at once.
+            may_go_on = end.is_over and not self._was_over and self.has_others
+            self._was_over = end.is_over
+            return may_go_on
         elif was_named and not end.is_answered:
             self._is_lost = True
         if end.owner not in ("", self.present) and len(end.owner) <= _ADDRESS and not was_named:

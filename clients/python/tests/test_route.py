@@ -81,8 +81,10 @@ class Order(unittest.TestCase):
         self.assertEqual(after(made, End(lasted=9.0, stays=True, is_answered=True), FAILED), ["*a", "b"])
 
     def test_without_a_cluster_the_scheduler_that_has_answered_comes_next(self) -> None:
-        made = route("a", "b")
-        self.assertEqual(after(made, End(stays=True, is_answered=True)), ["*a"])
+        made, over = route("a", "b"), End(stays=True, is_answered=True, is_over=True)
+        self.assertEqual(after(made, End(lasted=9.0, stays=True), FAILED, over, over), ["a", "b", "b", "*b"])
+        self.assertEqual(after(route("a"), over), ["*a"])
+        self.assertEqual(after(route("a", "b"), End(stays=True, is_answered=True)), ["*a"])
 
     def test_a_client_has_an_order_of_its_own(self) -> None:
         seen = set()
