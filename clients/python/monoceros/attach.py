@@ -7,12 +7,9 @@ writes the answers (`Outgoing`).
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
-from typing import Callable, Deque, Dict, Iterator, List, Optional, Tuple
-
-import grpc
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from monoceros.callbacks import (
     Answer,
@@ -25,7 +22,7 @@ from monoceros.callbacks import (
     Question,
     Refusal,
 )
-from monoceros.calls import Stream, call_error
+from monoceros.calls import Stream, call_error, ends
 from monoceros.errors import Error
 from monoceros.lane import Lane
 from monoceros.outbox import BATCH_BYTES
@@ -122,10 +119,11 @@ class Attachment:
         self._outgoing.opened()
         self._stream = call(self._outgoing.messages(callback.ShimMessage(hello=hello), self._scope))
         self._scope.on_end(self._stream.cancel)
-        try:
+        first = None
+        with ends():
             first = next(self._stream)
-        except (grpc.RpcError, StopIteration):
-            raise call_error("callback stream", self._stream) from None
+        if first is None:
+            raise call_error("callback stream", self._stream)
         if first.WhichOneof("body") != "welcome":
             raise Error("callback stream: the first message is no Welcome")
         return first.welcome
@@ -142,12 +140,10 @@ class Attachment:
 
     def _read(self) -> None:
         """Puts messages into their lanes. It waits for the program only if hundreds of messages are queued."""
-        try:
+        with ends():
             for message in self._stream:
                 self._watch.heard()
                 self._sort(message)
-        except grpc.RpcError:
-            pass
         raise call_error("callback stream", self._stream)
 
     def _sort(self, message: callback.CoreMessage) -> None:

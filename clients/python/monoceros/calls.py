@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Iterator, Optional, Protocol, Sequence, Tuple, TypeVar, Union
 
 import grpc
@@ -48,6 +49,19 @@ def call_error(op: str, call: Ended) -> CallError:
     trailers = call.trailing_metadata()
     reason, owner = first(trailers, REASON_TRAILER), first(trailers, OWNER_TRAILER)
     return CallError(op, call.code(), call.details() or "", reason, owner)
+
+
+@contextlib.contextmanager
+def ends() -> Iterator[None]:
+    """Suppresses the end of a call or stream in the block.
+
+    It is raised as the call itself, which its traceback would then keep. A call that is left until the end of the
+    program takes a lock there, which a thread of gRPC may hold that does not run any more.
+    """
+    try:
+        yield
+    except (grpc.RpcError, grpc.FutureCancelledError, StopIteration) as end:
+        end.__traceback__ = None
 
 
 def first(metadata: Received, key: str) -> str:

@@ -15,7 +15,7 @@ import grpc
 
 from monoceros.attach import Attachment, Resumption
 from monoceros.callbacks import Invalidation
-from monoceros.calls import Metadata, call_error, first
+from monoceros.calls import Metadata, call_error, ends, first
 from monoceros.clock import Clock
 from monoceros.config import MAX_MESSAGE, Config, Registration
 from monoceros.errors import (
@@ -27,6 +27,7 @@ from monoceros.errors import (
     StateError,
     Verdict,
     WaitError,
+    bare,
     is_passing,
     judge,
 )
@@ -206,15 +207,16 @@ class Client:
             stub = admin_pb2_grpc.AdminServiceStub(channel)
             self._life.leave(True)
             call = stub.DeregisterResourceManager.future(request, timeout=left, metadata=identity)
-            try:
+            with ends():
                 call.result()
-            except grpc.RpcError:
+            if call.code() is not grpc.StatusCode.OK:
                 end = call_error("deregister", call)
+                del call
                 if end.code not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                     self._life.leave(False)
                 elif self._life.has_left:
                     return
-                raise end from None
+                raise end
         self._life.stop()
 
     def close(self) -> None:
@@ -365,7 +367,7 @@ class Client:
                 if not session.scope.is_over:
                     self._serve(channel, session)
             except Exception as error:
-                session.scope.end(error)
+                session.scope.end(bare(error))
             finally:
                 session.close()
         return session.scope.why or scope.why or AssertionError("a session has ended without a reason")
@@ -396,10 +398,10 @@ class Client:
             call.add_done_callback(lambda _: answered.end())
             if not self._clock.wait(answered, limit):
                 raise CallError("register", grpc.StatusCode.DEADLINE_EXCEEDED, f"no answer within {limit:g} s", "")
-        try:
+        with ends():
             call.result()
-        except (grpc.RpcError, grpc.FutureCancelledError):
-            raise call_error("register", call) from None
+        if call.code() is not grpc.StatusCode.OK:
+            raise call_error("register", call)
         headers = call.initial_metadata()
         number = first(headers, "x-si-session")
         if not number.isdigit():

@@ -12,6 +12,11 @@ class Error(Exception):
     """Base of the errors of this package."""
 
 
+def bare(error: BaseException) -> BaseException:
+    """Removes the traceback of an error of this package, whose frames hold calls (see `calls.ends`)."""
+    return error.with_traceback(None) if isinstance(error, Error) else error
+
+
 class CallError(Error):
     """The end of a call or stream."""
 

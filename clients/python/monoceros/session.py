@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, Iterator, List
 
 import grpc
 
-from monoceros.calls import Metadata, Stream, call_error, first
-from monoceros.errors import OldSchedulerError, VoidSessionError
+from monoceros.calls import Metadata, Stream, call_error, ends, first
+from monoceros.errors import OldSchedulerError, VoidSessionError, bare
 from monoceros.inbox import Inbox
 from monoceros.items import AnyReply, Kind, new_request
 from monoceros.outbox import Outbox
@@ -44,7 +44,7 @@ class Session:
             try:
                 run()
             except BaseException as error:
-                self.scope.end(error)
+                self.scope.end(bare(error))
 
         thread = threading.Thread(target=body, name="monoceros-session", daemon=True)
         self._threads.append(thread)
@@ -107,7 +107,7 @@ class Session:
     def _receive(self, kind: Kind, call: Stream[AnyReply]) -> None:
         """Reads one stream, and queues its messages for the handler."""
         has_beats = kind is Kind.ALLOCATION
-        try:
+        with ends():
             if has_beats:
                 self._watch.waits()
             for reply in call:
@@ -120,8 +120,6 @@ class Session:
                     self._inbox.put(kind, reply.seq, reply, self.scope)
                 if has_beats:
                     self._watch.waits()
-        except grpc.RpcError:
-            pass
         raise call_error(kind.stream, call)
 
     def _send(self) -> None:
@@ -147,7 +145,10 @@ class Session:
             until = time.monotonic() + ACK_EVERY
 
     def close(self) -> None:
-        """Ends the streams, and waits for the threads."""
+        """Ends the streams, waits for the threads, and releases the calls."""
         self.scope.end()
         for thread in self._threads:
             thread.join()
+        self._threads.clear()
+        self._calls.clear()
+        self._requests.clear()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import gc
 import random
 import socket
 import threading
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import grpc
 
 import monoceros
 from monoceros.si.v1 import types_pb2 as si
 
-from .fake import PATIENCE, Case, Fake, Listener, State, ask, empty
+from .fake import PATIENCE, Case, Fake, FakeCallbacks, Listener, State, ask, empty
 
 CODE = grpc.StatusCode
 
@@ -272,6 +273,28 @@ class Ends(Case):
         run.client.flush(PATIENCE)
         run.client.deregister("done")
         self.assertIsNone(run.ended())
+
+    def test_a_client_that_has_ended_keeps_no_call(self) -> None:
+        def calls() -> List[object]:
+            return [one for one in gc.get_objects() if isinstance(one, grpc.Call) and id(one) not in before]
+
+        before: Set[int] = set()
+        earlier = calls()
+        before.update(id(one) for one in earlier)
+        # Only then is a call gone before the end of the program for sure.
+        gc.disable()
+        self.addCleanup(gc.enable)
+        fake, callbacks = Fake(), monoceros.Callbacks(events=lambda events, dropped: None)
+        run = self.running(self.serve(fake, FakeCallbacks()), callbacks=callbacks)
+        run.client.wait_registered(PATIENCE)
+        run.client.nodes(monoceros.node("n", {}))
+        run.client.flush(PATIENCE)
+        fake.lose()
+        fake.until("the second session", lambda: len(fake.registrations) == 2)
+        run.client.wait_registered(PATIENCE)
+        run.client.deregister("done")
+        self.assertIsNone(run.ended())
+        self.soon("no call is left", lambda: not calls())
 
     def test_a_client_that_leaves_does_not_register_again(self) -> None:
         fake = Fake()
