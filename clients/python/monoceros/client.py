@@ -253,7 +253,7 @@ class Client:
 
     def _patience(self, short: float, usual: float) -> float:
         """Returns the usual time limit, or a shorter one if there are other addresses."""
-        return min(short * 2.0 ** min(self._route.rounds, 8), usual) if self._route.has_others else usual
+        return min(short * 2.0 ** min(self._route.rounds, 8), usual) if self._route.has_several else usual
 
     def _identity(self) -> Metadata:
         token = self._config.token
@@ -393,7 +393,7 @@ class Client:
             self._config.registration(), timeout=limit, metadata=(*self._metadata(), *self._claim(), *mode)
         )
         scope.on_end(call.cancel)
-        if self._route.has_others:
+        if self._route.has_several:
             answered = Scope()
             call.add_done_callback(lambda _: answered.end())
             if not self._clock.wait(answered, limit):

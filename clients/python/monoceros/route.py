@@ -77,6 +77,11 @@ class Route:
         return any(address not in self._owner() for address in self._all())
 
     @property
+    def has_several(self) -> bool:
+        """Whether there are addresses besides the present one."""
+        return any(address != self.present for address in self._all())
+
+    @property
     def takes_redirects(self) -> bool:
         """Whether members may name the owner. Otherwise they forward calls."""
         return not self._is_lost

@@ -74,6 +74,14 @@ class Order(unittest.TestCase):
         self.assertEqual(after(made, *[brief] * 5), ["b", "a", "b", "*a", "*b"])
         self.assertEqual(after(made, LOST), ["a"])
 
+    def test_the_lost_owner_is_another_address(self) -> None:
+        made = route("a", members="a,b")
+        self.assertEqual((made.has_others, made.has_several), (True, True))
+        self.assertEqual(after(made, LOST), ["b"])
+        self.assertEqual((made.has_others, made.has_several), (False, True))
+        made = route("service", members="a")
+        self.assertEqual((made.has_others, made.has_several), (False, True))
+
     def test_a_session_that_goes_on_keeps_its_address(self) -> None:
         made = route("a", members="a,b")
         self.assertEqual(after(made, End(lasted=9.0, stays=True), FAILED), ["a", "b"])

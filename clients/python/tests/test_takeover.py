@@ -305,6 +305,18 @@ class Silences(Members):
         self.assertEqual(seen.lines, ["register: DEADLINE_EXCEEDED: no answer within 5 s"])
         self.assertEqual(len(self.fakes[1].registrations), 1)
 
+    def test_of_two_members_the_lost_one_is_tried_after_one_that_does_not_answer(self) -> None:
+        first, second, _ = self.fakes
+        first.members = ",".join(self.addresses[:2])
+        self.owned()
+        second.answers = False
+        self.addCleanup(second.set, answers=True)
+        first.end(*GONE)
+        second.until("a registration", lambda: bool(second.registrations))
+        self.clock.step(5.0)
+        first.until("a registration", lambda: len(first.registrations) == 2)
+        self.assertEqual(self.clock.pauses, [])
+
     def test_an_address_that_never_answers_is_given_up(self) -> None:
         mute = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(mute.close)
