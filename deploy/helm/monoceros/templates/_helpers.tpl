@@ -54,6 +54,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Fails where the cluster is too old for what is switched on. */}}
 {{- define "monoceros.needs" -}}
+{{- if and .Values.kubernetes.enabled .Values.cluster.enabled }}
+{{- fail "cluster.enabled is for kubernetes.enabled=false: replicas of the scheduler of this cluster agree by a lease" }}
+{{- end }}
+{{- if and .Values.cluster.enabled (eq .Values.cluster.arbiter "etcd") (not .Values.cluster.endpoints) }}
+{{- fail "cluster.endpoints: name the endpoints of etcd" }}
+{{- end }}
 {{- if and .Values.kubernetes.enabled (semverCompare "<1.33.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "kubernetes.enabled needs Kubernetes 1.33 or later, and this cluster has %s: upgrade it, or set kubernetes.enabled=false for a scheduler that serves other shims" .Capabilities.KubeVersion.Version) }}
 {{- end }}
@@ -71,6 +77,47 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else }}
 {{- fail "kubernetes.namespacePolicy: this cluster has no MutatingAdmissionPolicy; see the comment in values.yaml" }}
 {{- end }}
+{{- end }}
+
+{{/* The headless Service by which members have names. */}}
+{{- define "monoceros.members" -}}
+{{- printf "%s-members" (include "monoceros.fullname" . | trunc 55 | trimSuffix "-") }}
+{{- end }}
+
+{{/* Whether the API server is used. */}}
+{{- define "monoceros.usesApi" -}}
+{{- or .Values.kubernetes.enabled (and .Values.cluster.enabled (eq .Values.cluster.arbiter "kubernetes")) }}
+{{- end }}
+
+{{/* Settings of a member. Others reach it by the name that its pod keeps. */}}
+{{- define "monoceros.memberEnv" -}}
+{{- $host := printf "$(POD_NAME).%s.$(POD_NAMESPACE).svc" (include "monoceros.members" .) }}
+- name: MONOCEROS__CLUSTER__ARBITER
+  value: {{ .Values.cluster.arbiter }}
+- name: MONOCEROS__CLUSTER__NAME
+  value: {{ include "monoceros.fullname" . }}
+{{- if eq .Values.cluster.arbiter "etcd" }}
+- name: MONOCEROS__CLUSTER__ENDPOINTS
+  value: {{ join "," .Values.cluster.endpoints | quote }}
+{{- end }}
+- name: MONOCEROS__CLUSTER__LEASE
+  value: {{ .Values.cluster.lease | quote }}
+- name: MONOCEROS__CLUSTER__LISTEN
+  value: {{ printf "%s:50052" .Values.bindAddress | quote }}
+- name: MONOCEROS__CLUSTER__ADVERTISE__GRPC
+  value: {{ printf "%s:50051" $host | quote }}
+- name: MONOCEROS__CLUSTER__ADVERTISE__REST
+  value: {{ printf "%s:9080" $host | quote }}
+- name: MONOCEROS__CLUSTER__ADVERTISE__INTERNAL
+  value: {{ printf "%s:50052" $host | quote }}
+- name: MONOCEROS__CLUSTER__TLS__CA
+  value: /etc/monoceros-members/ca.crt
+- name: MONOCEROS__CLUSTER__TLS__CERTIFICATE
+  value: /etc/monoceros-members/tls.crt
+- name: MONOCEROS__CLUSTER__TLS__KEY
+  value: /etc/monoceros-members/tls.key
+- name: MONOCEROS__CLUSTER__TLS__NAMES
+  value: {{ join "," .Values.cluster.tls.names | quote }}
 {{- end }}
 
 {{/* A question of all three probes: it is answered without asking the scheduler. */}}
