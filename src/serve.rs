@@ -142,6 +142,9 @@ pub async fn run(
     let listening =
         (Listening { grpc: rpc_address, rest: http_address, internal }, members.as_ref());
     let member = Member::start(&settings, &handle, watchdog.health(), listening).await?;
+    if let Some(member) = &member {
+        logbook.cluster.is_by(member.operations());
+    }
     let mut service =
         Running { settings, handle, traces, shutdown, watchdog, systemd, edges, member };
     let healthy = service.spawn_manager(local_manager);

@@ -372,6 +372,11 @@ impl Cluster {
         Ok(answer.sessions.into_iter().filter(is_meant).collect())
     }
 
+    /// Lists the members of the cluster.
+    pub(super) async fn members(&mut self) -> anyhow::Result<v1::ListMembersResponse> {
+        Ok(self.admin.list_members(v1::ListMembersRequest {}).await?.into_inner())
+    }
+
     /// Fails if the resource manager is not registered. The scheduler accepts the end of an unknown
     /// session, so a mistyped name would look like success.
     pub(super) async fn check_registered(&mut self, rm_id: &str) -> anyhow::Result<()> {

@@ -81,6 +81,7 @@ enum Names {
     Partitions,
     Users,
     Groups,
+    Members,
     /// Names of the kind that stands before them on the line.
     OfKind,
 }
@@ -101,6 +102,14 @@ const NAMED: [(&str, &str, Names); 12] = [
     ("uncordon", "nodes", Names::Nodes),
 ];
 
+/// Arguments of `monoceros cluster` that names complete, by its command.
+const OF_CLUSTER: [(&str, &str, Names); 4] = [
+    ("move", "manager", Names::Managers),
+    ("move", "to", Names::Members),
+    ("drain", "member", Names::Members),
+    ("undrain", "member", Names::Members),
+];
+
 /// Returns the command line with the arguments that names complete.
 fn command() -> clap::Command {
     let completer = |names| ArgValueCompleter::new(move |typed: &OsStr| candidates(names, typed));
@@ -110,6 +119,11 @@ fn command() -> clap::Command {
     for (name, argument, names) in NAMED {
         command = command
             .mut_subcommand(name, |it| it.mut_arg(argument, |arg| arg.add(completer(names))));
+    }
+    for (name, argument, names) in OF_CLUSTER {
+        command = command.mut_subcommand("cluster", |it| {
+            it.mut_subcommand(name, |it| it.mut_arg(argument, |arg| arg.add(completer(names))))
+        });
     }
     let mut command = finished(command);
     for (name, ..) in NAMED {
@@ -159,6 +173,7 @@ fn of_kind(kind: Kind) -> Option<Names> {
         Kind::Partitions => Names::Partitions,
         Kind::Users => Names::Users,
         Kind::Groups => Names::Groups,
+        Kind::Members => Names::Members,
         Kind::Decisions | Kind::Events => return None,
     })
 }
@@ -228,6 +243,9 @@ async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow
         Names::Groups => {
             let read = async |page| cluster.groups_page("", &[], page).await;
             found.add_pages(|it: v1::GroupInfo| it.name, read).await?;
+        }
+        Names::Members => {
+            found.add(cluster.members().await?.members.into_iter().map(|it| it.member_id));
         }
         Names::OfKind => {}
     }

@@ -50,6 +50,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
             Kind::Users => usage::user(cluster, name).await?,
             Kind::Groups => usage::group(cluster, name).await?,
             Kind::Rms => rm(cluster, name).await?,
+            Kind::Members => member(cluster, name).await?,
             Kind::Decisions => decision(cluster, name).await?,
             Kind::Events => {
                 let text = "events are not described: `monoceros events` prints them";
@@ -71,6 +72,7 @@ pub(super) async fn run(cluster: &mut Cluster, args: &DescribeArgs) -> anyhow::R
             Kind::Users => "user with requests, usage or limits",
             Kind::Groups => "group with requests, usage or limits",
             Kind::Rms => "resource manager",
+            Kind::Members => "member",
         };
         writeln!(io::stderr(), "there is no {kind} called `{}`", clean(name))?;
     }
@@ -232,6 +234,33 @@ async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> 
     Ok(Some(sheet))
 }
 
+async fn member(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
+    let found = cluster.members().await?.members.into_iter().find(|it| it.member_id == id);
+    let Some(found) = found else { return Ok(None) };
+    let claims = cluster.admin.list_claims(v1::ListClaimsRequest {}).await?.into_inner().claims;
+    let mut sheet = Sheet::default();
+    sheet.line("Member", &found.member_id);
+    sheet.line("State", &found.state);
+    sheet.line("Version", &found.version);
+    sheet.line("Incarnation", &found.incarnation);
+    sheet.line("gRPC", &found.grpc_address);
+    sheet.line("REST", &found.rest_address);
+    sheet.line("Internal", &found.internal_address);
+    sheet.line("Load", found.load.to_string());
+    if !matches!(&*found.state, "left" | "deposed") {
+        sheet.line("Last beat", format!("{} ms ago", found.beat_ago_ms));
+    }
+    let served = claims.iter().filter(|claim| claim.member_id == id);
+    sheet.table(
+        "Resource managers",
+        ["RM", "SESSION", "SINCE"],
+        served.map(|claim| {
+            vec![claim.rm_id.clone(), claim.session_id.to_string(), moment(claim.since_nano)]
+        }),
+    );
+    Ok(Some(sheet))
+}
+
 async fn rm(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
     let found = cluster.sessions().await?.into_iter().find(|session| session.rm_id == id);
     let Some(found) = found else { return Ok(None) };
@@ -244,6 +273,7 @@ async fn rm(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
     sheet.line("Remark", &found.remark);
     sheet.time("Registered", found.registered_at_nano);
     sheet.time("Paused", found.paused_at_nano);
+    sheet.line("Owner", &found.member_id);
     sheet.line("Session", found.session_id.to_string());
     sheet.line("Instance", &found.instance_id);
     sheet.line("Version", &found.version);

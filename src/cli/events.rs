@@ -73,6 +73,8 @@ enum EventType {
     Queue,
     #[value(alias = "user")]
     Usergroup,
+    #[value(alias = "member")]
+    Cluster,
 }
 
 impl EventType {
@@ -83,6 +85,7 @@ impl EventType {
             Self::Node => Type::Node,
             Self::Queue => Type::Queue,
             Self::Usergroup => Type::Usergroup,
+            Self::Cluster => Type::Cluster,
         }
         .into()
     }

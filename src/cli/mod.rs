@@ -43,6 +43,7 @@ mod get;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod manual;
+mod members;
 mod names;
 pub(crate) mod output;
 mod path;
@@ -64,6 +65,7 @@ use self::get::GetArgs;
 #[cfg(feature = "kubernetes")]
 use self::kubernetes::KubernetesArgs;
 use self::manual::ManArgs;
+use self::members::ClusterCommand;
 use self::output::{ReaderGone, WrongLine};
 use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
 use self::top::TopArgs;
@@ -98,10 +100,10 @@ enum Command {
     /// Run the scheduler for a Kubernetes cluster: pods that name it are scheduled
     #[cfg(feature = "kubernetes")]
     Kubernetes(KubernetesArgs),
-    /// List queues, apps, nodes, partitions, users, groups, decisions, events or rms (resource
-    /// managers)
+    /// List queues, apps, nodes, partitions, users, groups, decisions, events, rms (resource
+    /// managers) or members of a cluster
     Get(GetArgs),
-    /// Tell all about a queue, app, node, partition, user, group, decision or rm
+    /// Tell all about a queue, app, node, partition, user, group, decision, rm or member
     Describe(DescribeArgs),
     /// Say why the requests of an application, or all those in a queue, wait, and what would let
     /// them run
@@ -119,6 +121,9 @@ enum Command {
     /// Read or change the queue configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Move resource managers between the members of a cluster, or drain members
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Write the full state as JSON
     Dump(DumpArgs),
     /// Make the resource manager register again and report everything
@@ -192,7 +197,10 @@ fn command() -> clap::Command {
 /// Returns the command line without the `help` command, which needs no page.
 fn documented() -> clap::Command {
     let command = Cli::command().disable_help_subcommand(true);
-    finished(command.mut_subcommand("config", |config| config.disable_help_subcommand(true)))
+    let with_commands = ["config", "cluster"].into_iter();
+    finished(with_commands.fold(command, |command, name| {
+        command.mut_subcommand(name, |it| it.disable_help_subcommand(true))
+    }))
 }
 
 fn finished(mut command: clap::Command) -> clap::Command {
@@ -268,6 +276,7 @@ async fn answer(command: Command, cluster: &mut cluster::Cluster) -> anyhow::Res
         Command::Cordon(args) => steer::cordon(cluster, &args).await,
         Command::Uncordon(args) => steer::uncordon(cluster, &args).await,
         Command::Config(command) => config::run(cluster, &command).await,
+        Command::Cluster(command) => members::run(cluster, command).await,
         Command::Dump(args) => dump::run(cluster, &args).await,
         Command::Resync => steer::resync(cluster).await,
         Command::Deregister(args) => steer::deregister(cluster, args).await,

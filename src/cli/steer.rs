@@ -61,7 +61,7 @@ pub(super) struct ConfirmArgs {
 }
 
 /// Returns the reason for the scheduler's log.
-fn reason(given: Option<&str>) -> String {
+pub(super) fn reason(given: Option<&str>) -> String {
     given.unwrap_or("monoceros command line").to_owned()
 }
 
@@ -213,7 +213,7 @@ pub(super) async fn shutdown(cluster: &mut Cluster, args: ConfirmArgs) -> anyhow
 }
 
 /// Asks for confirmation, unless `--yes` was given. Fails unless the answer is yes.
-fn confirm(args: &ConfirmArgs, what: &str) -> anyhow::Result<()> {
+pub(super) fn confirm(args: &ConfirmArgs, what: &str) -> anyhow::Result<()> {
     if args.yes {
         return Ok(());
     }

@@ -25,6 +25,7 @@ use super::operations::{
     ClaimReport, ClusterReport, Drained, MemberReport, MemberState, OperationRefusal, Operations,
     OwnState,
 };
+use super::peers::Peer;
 use crate::chance::random_bits;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
@@ -252,6 +253,10 @@ impl Operations for OfMember {
             members: view.members.values().map(|record| member(&record.value)).collect(),
             claims: claims.collect(),
         }
+    }
+
+    fn peer(&self, member: &str) -> Option<Peer> {
+        self.0.peers().into_iter().find(|peer| peer.id() == member)
     }
 
     fn move_rm(

@@ -19,6 +19,10 @@ pub trait Operations: Send + Sync {
     /// The cluster as this member has last read it.
     fn report(&self) -> ClusterReport;
 
+    /// Another live member with this id.
+    #[cfg(feature = "cluster")]
+    fn peer(&self, member: &str) -> Option<super::peers::Peer>;
+
     /// Hands a resource manager over to a member, or to one that is less loaded. Returns the id of
     /// the member. Only its owner can do so.
     fn move_rm(

@@ -17,9 +17,10 @@ use tonic::{Code, Status};
 
 pub use self::claim::ClaimRefusal;
 pub use self::refusal::RegistrationRefusal;
+use self::status::detailed_status;
 pub use self::status::internal;
+pub(super) use self::status::with_owner;
 pub(super) use self::status::with_reason;
-use self::status::{detailed_status, with_owner};
 use super::ATTEMPT_HEADER;
 use super::kind::Dialect;
 use super::session::attempt::Attempt;

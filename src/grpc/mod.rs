@@ -207,7 +207,8 @@ pub async fn serve(
     let callbacks = CallbackServiceServer::new(Callbacks(Arc::clone(&edge)))
         .max_decoding_message_size(max_bytes);
     let callbacks = negotiating_gzip!(callbacks, settings);
-    let admin = admin::server(Arc::clone(&edge), reads.clone(), grace, max_bytes);
+    let admin =
+        admin::server(Arc::clone(&edge), reads.clone(), logbook.cluster.clone(), grace, max_bytes);
     let admin = Wrapped::new(negotiating_gzip!(admin, settings), Sharing);
     let metrics = metrics::server(edge, reads, logbook);
     let metrics = Wrapped::new(negotiating_gzip!(metrics, settings), Sharing);

@@ -33,7 +33,7 @@ const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// All methods of all services, by their real paths.
-const TABLE: [Row; 34] = [
+const TABLE: [Row; 39] = [
     (SCHEDULER, "RegisterResourceManager", Right::Speak),
     (SCHEDULER, "UpdateAllocation", Right::Speak),
     (SCHEDULER, "UpdateApplication", Right::Speak),
@@ -49,6 +49,11 @@ const TABLE: [Row; 34] = [
     (ADMIN, "SetPartitionState", Right::Administer),
     (ADMIN, "DrainNodes", Right::Act),
     (ADMIN, "Shutdown", Right::Administer),
+    (ADMIN, "ListMembers", Right::ReadAll),
+    (ADMIN, "ListClaims", Right::ReadAll),
+    (ADMIN, "MoveResourceManager", Right::Administer),
+    (ADMIN, "DrainMember", Right::Administer),
+    (ADMIN, "AcceptRestore", Right::Administer),
     (ADMIN, "GetQueues", Right::Read),
     (ADMIN, "ListApplications", Right::Read),
     (ADMIN, "ListNodes", Right::Read),

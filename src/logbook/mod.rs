@@ -28,6 +28,7 @@ pub use self::history::History;
 pub use self::minutes::Minutes;
 pub use self::sessions::Sessions;
 pub use self::streams::OpenStreams;
+use crate::cluster::operations::ClusterAccess;
 use crate::settings::Settings;
 
 /// Default for the most events in one answer.
@@ -46,6 +47,8 @@ pub struct Logbook {
     pub streams: OpenStreams,
     /// Sessions of resource managers.
     pub sessions: Sessions,
+    /// The cluster, if this process is a member of one.
+    pub cluster: ClusterAccess,
     /// Distinguishes the event numbers of this run of the process from those of any other run.
     pub run: Arc<str>,
     events_per_answer: Arc<AtomicUsize>,
@@ -61,6 +64,7 @@ impl Default for Logbook {
             health: HealthRecord::default(),
             streams: OpenStreams::default(),
             sessions: Sessions::default(),
+            cluster: ClusterAccess::default(),
             run: random_uuid().into(),
             events_per_answer: Arc::new(AtomicUsize::new(EVENTS_PER_ANSWER)),
             pause: watch::Sender::new(None),

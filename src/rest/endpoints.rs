@@ -26,7 +26,8 @@ use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
 use super::{
-    Reads, RestEdge, applications, debug, events, history, page, searches, sessions, validation,
+    Reads, RestEdge, applications, cluster, debug, events, history, page, searches, sessions,
+    validation,
 };
 use crate::identity::Identity;
 use crate::in_force::InForce;
@@ -103,6 +104,7 @@ pub(super) async fn reply<S: Reads>(
         }
         Endpoint::NodeUtilizations => node_utilizations(edge, caller).await,
         Endpoint::Sessions => sessions::list(edge).await,
+        Endpoint::Cluster => cluster::document(edge).await,
         Endpoint::Stack => debug::stack().await,
         Endpoint::Profiles => Ok(debug::index()),
         Endpoint::Profile { name } => Ok(debug::profile(&name)),

@@ -28,6 +28,7 @@ use tracing::debug as log;
 
 mod applications;
 mod brief;
+mod cluster;
 mod debug;
 mod decoding;
 mod documents;

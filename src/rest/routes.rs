@@ -47,6 +47,7 @@ pub(super) enum Endpoint {
     EventBatch,
     EventStream,
     Sessions,
+    Cluster,
     Stack,
     Profiles,
     Profile { name: String },
@@ -102,6 +103,7 @@ impl Endpoint {
             | Self::EventBatch
             | Self::EventStream
             | Self::Sessions
+            | Self::Cluster
             | Self::Stack
             | Self::Profiles
             | Self::Profile { .. }
@@ -121,6 +123,7 @@ impl Endpoint {
                 | Self::Health
                 | Self::Ready
                 | Self::Metrics
+                | Self::Cluster
                 | Self::Stack
                 | Self::Profiles
                 | Self::Profile { .. }
@@ -168,7 +171,7 @@ pub(super) enum Route {
 /// endpoint.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 40] = [
+const TABLE: [RouteRow; 41] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
         // The page itself selects the view.
@@ -188,6 +191,7 @@ const TABLE: [RouteRow; 40] = [
     ("/ws/v1/events/batch", Right::ReadAll, |_| Endpoint::EventBatch),
     ("/ws/v1/events/stream", Right::ReadAll, |_| Endpoint::EventStream),
     ("/ws/v1/sessions", Right::ReadAll, |_| Endpoint::Sessions),
+    ("/ws/v1/cluster", Right::ReadAll, |_| Endpoint::Cluster),
     ("/ws/v1/clusters", Right::Known, |_| Endpoint::Clusters),
     ("/ws/v1/partitions", Right::Known, |_| Endpoint::Partitions),
     ("/ws/v1/partition/{partition}/placementrules", Right::Read, |p| Endpoint::PlacementRules {

@@ -84,6 +84,8 @@ pub(super) trait Item: Sized {
     const HAS_STATE: bool = true;
     /// Whether there is a column for the age.
     const HAS_AGE: bool;
+    /// Title of the column for the age.
+    const AGE: &'static str = "AGE";
     /// Whether entries may have a reason why they wait.
     const HAS_WHY: bool = false;
     /// All states of the kind. Empty if the scheduler filters by state.
@@ -135,7 +137,7 @@ pub(super) fn titles<T: Item>(columns: Columns) -> Vec<&'static str> {
     let mut titles = vec![T::TITLE];
     titles.extend(T::HAS_STATE.then_some("STATE"));
     titles.extend(T::titles(columns));
-    titles.extend(T::HAS_AGE.then_some("AGE"));
+    titles.extend(T::HAS_AGE.then_some(T::AGE));
     titles.extend(columns.why.then_some("WHY"));
     titles
 }

@@ -6,6 +6,7 @@
 mod applications;
 mod decisions;
 mod list;
+mod members;
 mod nodes;
 mod partitions;
 mod pick;
@@ -121,6 +122,9 @@ pub(super) enum Kind {
     /// Sessions of resource managers
     #[value(aliases = ["rm", "sessions", "session"])]
     Rms,
+    /// Members of the cluster that the scheduler is
+    #[value(alias = "member")]
+    Members,
 }
 
 /// A kind of decisions.
@@ -147,6 +151,7 @@ impl Kind {
             Self::Decisions => "decisions",
             Self::Events => "events",
             Self::Rms => "resource managers",
+            Self::Members => "members",
         }
     }
 }
@@ -191,7 +196,7 @@ impl GetArgs {
     fn check(&self) -> anyhow::Result<()> {
         let (is_queued, has_state) = match self.kind {
             Kind::Apps | Kind::Queues => (true, true),
-            Kind::Nodes | Kind::Rms | Kind::Partitions => (false, true),
+            Kind::Nodes | Kind::Rms | Kind::Partitions | Kind::Members => (false, true),
             Kind::Decisions | Kind::Users | Kind::Groups => (true, false),
             Kind::Events => (false, false),
         };
@@ -270,6 +275,9 @@ pub(super) async fn run(cluster: &mut Cluster, args: GetArgs) -> anyhow::Result<
         }
         Kind::Rms => {
             list::run(cluster, &args, async |cluster, args| rms::read(cluster, args).await).await
+        }
+        Kind::Members => {
+            list::run(cluster, &args, async |cluster, _| members::read(cluster).await).await
         }
         Kind::Partitions => {
             list::run(cluster, &args, async |cluster, _| partitions::read(cluster).await).await

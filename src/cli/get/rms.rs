@@ -32,13 +32,15 @@ impl Item for v1::SessionInfo {
         Some(self.registered_at_nano)
     }
 
+    /// Whether it is in a cluster, where the wide form shows its owner.
     fn has_others(&self) -> bool {
-        false
+        !self.member_id.is_empty()
     }
 
     fn titles(columns: Columns) -> Vec<&'static str> {
         let mut titles = vec!["DIALECT", "STREAMS", "OUTBOX", "VERSION"];
         if columns.wide {
+            titles.extend(columns.others.then_some("OWNER"));
             titles.extend(["SESSION", "GROUP", "INSTANCE", "LOST"]);
         }
         titles
@@ -52,6 +54,7 @@ impl Item for v1::SessionInfo {
             self.version.clone(),
         ];
         if columns.wide {
+            cells.extend(columns.others.then(|| self.member_id.clone()));
             cells.push(self.session_id.to_string());
             cells.push(self.policy_group.clone());
             cells.push(self.instance_id.clone());

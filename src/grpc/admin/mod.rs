@@ -19,6 +19,7 @@ use monoceros_proto::v1;
 use tonic::{Request, Response, Status};
 use tracing::info;
 
+mod cluster;
 mod configuration;
 mod decisions;
 mod defaults;
@@ -40,6 +41,7 @@ use super::GrpcEdge;
 use super::end::internal;
 use super::shared::{self, Reads};
 use super::stubs::v1::admin_service_server::{AdminService, AdminServiceServer};
+use crate::cluster::operations::ClusterAccess;
 use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
 use crate::reads::Kind;
@@ -52,6 +54,8 @@ pub(super) struct Admin {
     grace: Duration,
     /// Serialize the changes of one configuration.
     locks: Arc<ChangeLocks>,
+    /// Operations of the cluster, if this process is a member of one.
+    cluster: ClusterAccess,
 }
 
 /// Creates the service. Requests may have `max_bytes`, like registrations, since both carry a
@@ -59,10 +63,11 @@ pub(super) struct Admin {
 pub(super) fn server(
     edge: Arc<GrpcEdge>,
     reads: Reads,
+    cluster: ClusterAccess,
     grace: Duration,
     max_bytes: usize,
 ) -> AdminServiceServer<Admin> {
-    AdminServiceServer::new(Admin { edge, reads, grace, locks: Arc::default() })
+    AdminServiceServer::new(Admin { edge, reads, grace, locks: Arc::default(), cluster })
         .max_decoding_message_size(max_bytes)
 }
 
@@ -107,7 +112,8 @@ impl AdminService for Admin {
         let (caller, request) = opened(request);
         caller.check_read_all()?;
         let edge = Arc::clone(&self.edge);
-        let read = || async move { Ok(sessions::list(&edge.registry)) };
+        let member = self.cluster.operations().map(|it| it.member_id()).unwrap_or_default();
+        let read = || async move { Ok(sessions::list(&edge.registry, &member)) };
         shared::read(&self.reads, Kind::Sessions, "", &request, read).await
     }
 
@@ -153,6 +159,43 @@ impl AdminService for Admin {
         self.edge.shutdown.cancel();
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
         Ok(Response::new(v1::ShutdownResponse { grace_ms }))
+    }
+
+    async fn list_members(
+        &self,
+        request: Request<v1::ListMembersRequest>,
+    ) -> RpcResult<v1::ListMembersResponse> {
+        opened(request).0.check_read_all()?;
+        Ok(Response::new(cluster::members(&self.cluster)?))
+    }
+
+    async fn list_claims(
+        &self,
+        request: Request<v1::ListClaimsRequest>,
+    ) -> RpcResult<v1::ListClaimsResponse> {
+        opened(request).0.check_read_all()?;
+        Ok(Response::new(cluster::claims(&self.cluster)?))
+    }
+
+    async fn move_resource_manager(
+        &self,
+        request: Request<v1::MoveResourceManagerRequest>,
+    ) -> RpcResult<v1::MoveResourceManagerResponse> {
+        cluster::move_rm(&self.cluster, request).await
+    }
+
+    async fn drain_member(
+        &self,
+        request: Request<v1::DrainMemberRequest>,
+    ) -> RpcResult<v1::DrainMemberResponse> {
+        cluster::drain(&self.cluster, request).await
+    }
+
+    async fn accept_restore(
+        &self,
+        request: Request<v1::AcceptRestoreRequest>,
+    ) -> RpcResult<v1::AcceptRestoreResponse> {
+        cluster::accept_restore(&self.cluster, request).await
     }
 
     async fn get_queues(

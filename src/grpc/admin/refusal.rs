@@ -7,7 +7,8 @@ use monoceros_actors::Refused;
 use monoceros_actors::{ExplainError, ReadError, TooBusy, UpdateError};
 use tonic::{Code, Status};
 
-use crate::grpc::end::{StreamEnd, internal, with_reason};
+use crate::cluster::operations::OperationRefusal;
+use crate::grpc::end::{StreamEnd, internal, with_owner, with_reason};
 use crate::identity::Denied;
 use crate::reads::Busy;
 
@@ -57,6 +58,12 @@ pub(in crate::grpc) enum CallRefusal {
     /// The reply could not be encoded.
     #[error("the answer could not be written: {0}")]
     Unwritten(String),
+    /// The process is no member of a cluster.
+    #[error("this scheduler is no member of a cluster (`cluster.arbiter` is `none`)")]
+    NoCluster,
+    /// The cluster refuses the operation.
+    #[error(transparent)]
+    Cluster(#[from] OperationRefusal),
     /// The scheduler has stopped.
     #[error("the scheduler is shutting down")]
     Stopped,
@@ -93,9 +100,30 @@ impl From<CallRefusal> for Status {
             CallRefusal::TooBusy(_) => (Code::Unavailable, "CHECKS_BUSY"),
             CallRefusal::Busy(_) => (Code::ResourceExhausted, "LIMIT_READS"),
             CallRefusal::Unwritten(_) => return internal(&refusal.to_string()),
+            CallRefusal::NoCluster => (Code::FailedPrecondition, "NO_CLUSTER"),
+            CallRefusal::Cluster(refusal) => return cluster_status(refusal),
             CallRefusal::Stopped => return Status::from(&StreamEnd::ShuttingDown),
         };
         with_reason(code, reason, &refusal.to_string())
+    }
+}
+
+/// The status of an operation that the cluster refuses.
+fn cluster_status(refusal: &OperationRefusal) -> Status {
+    let (code, reason) = match refusal {
+        OperationRefusal::MemberUnknown(_) => (Code::NotFound, "MEMBER_UNKNOWN"),
+        OperationRefusal::RmUnknown(_) => (Code::FailedPrecondition, "RM_NOT_REGISTERED"),
+        OperationRefusal::MemberUnfit { .. } => (Code::FailedPrecondition, "MEMBER_UNFIT"),
+        OperationRefusal::AlreadyThere { .. } => (Code::FailedPrecondition, "ALREADY_THERE"),
+        OperationRefusal::NoOtherMember => (Code::FailedPrecondition, "NO_OTHER_MEMBER"),
+        OperationRefusal::AtMember { .. } => (Code::Unavailable, "NOT_OWNER"),
+        OperationRefusal::NotMoved(_) => (Code::Unavailable, "CLAIM_CONTENDED"),
+        OperationRefusal::Claim(refusal) => return Status::from(refusal),
+    };
+    let status = with_reason(code, reason, &refusal.to_string());
+    match refusal {
+        OperationRefusal::AtMember { address, .. } => with_owner(status, address.as_deref()),
+        _ => status,
     }
 }
 

@@ -19,12 +19,12 @@ const DEREGISTERED: &str = "deregistered";
 /// Maximum length of a reason: it is kept, and reported in a status to every later client.
 const REASON_BYTES: usize = 1_024;
 
-/// Answers `ListSessions`.
-pub(super) fn list(registry: &Registry) -> v1::ListSessionsResponse {
+/// Answers `ListSessions` of this member of a cluster. Without a cluster it has no id.
+pub(super) fn list(registry: &Registry, member: &str) -> v1::ListSessionsResponse {
     let scheduler_id = registry.scheduler_id();
     v1::ListSessionsResponse {
         scheduler_id: scheduler_id.to_str().unwrap_or_default().to_owned(),
-        sessions: registry.list().into_iter().map(message).collect(),
+        sessions: registry.list().into_iter().map(|it| message(it, member)).collect(),
     }
 }
 
@@ -84,7 +84,7 @@ fn check_named(caller: &Identity, rm_id: &str) -> Result<(), CallRefusal> {
     Ok(caller.check(Right::Act, rm_id)?)
 }
 
-fn message(session: SessionStatus) -> v1::SessionInfo {
+fn message(session: SessionStatus, member: &str) -> v1::SessionInfo {
     let registrant = session.registrant;
     v1::SessionInfo {
         rm_id: registrant.rm_id,
@@ -101,6 +101,7 @@ fn message(session: SessionStatus) -> v1::SessionInfo {
         build_info: registrant.build_info.into_iter().collect(),
         lost: session.lost.unwrap_or_default(),
         remark: session.remark.unwrap_or_default().to_owned(),
+        member_id: member.to_owned(),
     }
 }
 

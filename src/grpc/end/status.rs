@@ -63,7 +63,7 @@ pub(super) fn detailed_status(
 }
 
 /// Adds the gRPC address of the member that serves the resource manager, if it fits a header.
-pub(super) fn with_owner(mut status: Status, owner: Option<&str>) -> Status {
+pub(in crate::grpc) fn with_owner(mut status: Status, owner: Option<&str>) -> Status {
     if let Some(owner) = owner.and_then(|owner| owner.parse().ok()) {
         status.metadata_mut().insert(OWNER_TRAILER, owner);
     }
