@@ -325,8 +325,8 @@ func TestRedirectsInACircleEndInAPause(t *testing.T) {
 
 func TestMembersThatEndEachSessionAtOnceAreNotCalledInALoop(t *testing.T) {
 	m := newMembers(t, 2)
-	for at, one := range m.all {
-		other := m.all[1-at]
+	for at := range m.all {
+		one, other := m.all[at], m.all[1-at]
 		one.admit = func(context.Context, metadata.MD) (metadata.MD, error) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
