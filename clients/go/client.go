@@ -51,7 +51,8 @@ type Config struct {
 	ExtraConfig, BuildInfo       map[string]string
 	// Attach takes over the session of another instance, if there is one. Then State is not called, and the
 	// messages that the other instance has not acknowledged are received. It needs an Instance, because the
-	// scheduler could not distinguish two instances without a name.
+	// scheduler could not distinguish two instances without a name. In a cluster the session of the other
+	// instance ends, and State is called.
 	Attach bool
 
 	// State returns the full state of the RM. Items sent before the call of State must be in it and are not

@@ -297,7 +297,7 @@ func TestARefusedDeregistrationEndsNothing(t *testing.T) {
 	if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "deregister") {
 		t.Error(err)
 	}
-	if client.life.gone() {
+	if client.life.gone(true) {
 		t.Error("a session that is lost would not be registered again")
 	}
 	if err := client.Nodes(during(t), &si.NodeInfo{NodeID: "n"}); err != nil {
@@ -343,6 +343,20 @@ func TestADeregistrationEndsRunAlsoIfNoStreamEnds(t *testing.T) {
 	}
 	if err := received(t, "the end of Run", ended); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestALostSessionIsLeftOnlyIfItIsOver(t *testing.T) {
+	l := newLife()
+	if l.gone(true) || l.hasLeft() {
+		t.Error("nobody has left")
+	}
+	l.leave(true)
+	if !l.gone(false) || l.hasLeft() {
+		t.Error("the session is not known to be over")
+	}
+	if !l.gone(true) || !l.hasLeft() {
+		t.Error("the session is over")
 	}
 }
 

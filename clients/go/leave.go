@@ -27,6 +27,7 @@ func (c *Client) WaitRegistered(ctx context.Context) error {
 // Deregister blocks until the client is registered. If the scheduler refuses (PermissionDenied, by its
 // access rules), the client continues. If the connection breaks meanwhile, the session may be over or not:
 // the error says so, and the client does not register again if it is over. A second call is harmless then.
+// In a cluster the client then ends without knowing it.
 func (c *Client) Deregister(ctx context.Context, reason string) error {
 	session, err := c.life.wait(ctx)
 	if err != nil {

@@ -124,15 +124,16 @@ func (l *life) over(ctx context.Context, err error) error {
 	return fmt.Errorf("monoceros: %w before it was connected: %w", ctx.Err(), err)
 }
 
-// gone records that the session is over. It returns true if Deregister wanted that, so that the client does
-// not register again.
-func (l *life) gone() bool {
+// gone records that the client has no session any more. It returns true if Deregister wanted that, so that the
+// client does not register again. The session is known to be over if isOver is true; otherwise the result of
+// Deregister remains unknown.
+func (l *life) gone(isOver bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.session = ""
-	l.left = l.leaving
+	l.left = l.leaving && isOver
 	l.broadcast()
-	return l.left
+	return l.leaving
 }
 
 // hasLeft reports whether Run has ended because the session was deregistered.

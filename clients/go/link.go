@@ -44,11 +44,11 @@ func (l *link) current() *grpc.ClientConn {
 	return l.conn
 }
 
-// to changes the address. A fresh link makes another connection also if the address is the same.
-func (l *link) to(address string, fresh bool) error {
+// to changes the address, and with it the connection.
+func (l *link) to(address string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || address == l.address && !fresh {
+	if l.closed || address == l.address {
 		return nil
 	}
 	conn, err := grpc.NewClient(address, l.options...)

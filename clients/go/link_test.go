@@ -11,25 +11,25 @@ import (
 	mono "monoceros.io/clients/go/v1"
 )
 
-func TestAFreshConnectionReplacesOneToTheSameAddress(t *testing.T) {
+func TestAnotherAddressIsAnotherConnection(t *testing.T) {
 	client := made(t, valid())
 	link := client.link
 	before := link.current()
-	if err := link.to(link.address, false); err != nil || link.current() != before {
+	if err := link.to(link.address); err != nil || link.current() != before {
 		t.Errorf("the connection is replaced: %v", err)
 	}
-	if err := link.to(link.address, true); err != nil || link.current() == before {
+	if err := link.to("127.0.0.1:2"); err != nil || link.current() == before {
 		t.Errorf("the connection is kept: %v", err)
 	}
 	if state := before.GetState(); state != connectivity.Shutdown {
 		t.Errorf("the earlier connection is %v", state)
 	}
-	if err := link.to("dns://%zz/", true); err == nil || link.current().GetState() == connectivity.Shutdown {
+	if err := link.to("dns://%zz/"); err == nil || link.current().GetState() == connectivity.Shutdown {
 		t.Errorf("an address that gRPC refuses ends the connection: %v", err)
 	}
 	client.Close()
 	after := link.current()
-	if err := link.to("127.0.0.1:2", true); err != nil || link.current() != after {
+	if err := link.to("127.0.0.1:3"); err != nil || link.current() != after {
 		t.Errorf("a closed client connects again: %v", err)
 	}
 }

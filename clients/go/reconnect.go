@@ -79,12 +79,13 @@ func (c *Client) stayConnected(ctx context.Context) error {
 		c.life.broke(err)
 		verdict := judge(err, c.route.isCluster() && c.route.hasOthers())
 		if verdict == stop {
-			if isDeregistered(err) && c.life.gone() {
+			if isDeregistered(err) && c.life.gone(true) {
 				return nil
 			}
 			return err
 		}
-		if verdict == anew && c.life.gone() {
+		// In a cluster the RM may be registered still, at an owner that was lost.
+		if verdict == anew && c.life.gone(!c.route.isCluster()) {
 			return nil
 		}
 		end := c.attempted(err, verdict, hadSession)
@@ -144,11 +145,11 @@ func (c *Client) abandon(err error) {
 		if c.route.isCluster() {
 			c.inbox.drop()
 		}
+		c.session, c.attaches = "", false
 	} else if errors.As(err, &answer) && answer.Reason != "" {
 		// A member has received the suspicion.
 		c.suspect = ""
 	}
-	c.session, c.attaches = "", false
 	c.lastEvent.Store(0)
 }
 
@@ -175,7 +176,7 @@ func (c *Client) reach(ctx context.Context) error {
 		err := status.Error(codes.Unavailable, text)
 		return &Error{Op: "connect", Status: status.Convert(err), Err: err}
 	}
-	if err := c.link.to(address, hasOthers && c.session == ""); err != nil {
+	if err := c.link.to(address); err != nil {
 		return failed(fmt.Sprintf("the address `%s` cannot be used: %v", short(address), err))
 	}
 	if !hasOthers {

@@ -80,7 +80,7 @@ func TestAnAddressThatWasNamedNamesNoOther(t *testing.T) {
 		t.Error(seen)
 	}
 	// The owner that the end of a session names is followed, however the client has come to it.
-	r.registered("x,z", inOrderOfTheList)
+	r.registered("x,y,z", inOrderOfTheList)
 	r.present, r.isNamed = "x", true
 	if !r.after(over("z")) || r.present != "z" {
 		t.Errorf("the next is %s", r.present)

@@ -30,28 +30,33 @@ const (
 //
 // Silence counts only while the client waits for a message of the stream that has beats, because until then
 // messages may be unread. Pauses of the client itself do not count: if a tick comes late, the delay is
-// subtracted, and a tick that is late by more than tickEvery raises no alarm, since what arrived in the
-// meantime may be unread.
+// subtracted. A tick that is late by more than tickEvery raises no alarm unless the one before was late,
+// too, since what arrived in the meantime may be unread.
 //
-// Each alarm doubles the bound up to mostSilence, until there was none for a while.
+// Each alarm doubles the bound up to mostSilence, until there was none for a while: a false alarm costs a
+// report of the full state.
 type silence struct {
 	mean time.Duration
 	// since is when the present silence began, with pauses of the client added.
 	since time.Time
 	// due is when the next tick is expected.
 	due time.Time
-	// waits is true while the client waits for a message.
-	waits     bool
+	// waits is true while the client waits for a message of the stream that has beats.
+	waits bool
+	// wasLate is true if the last tick was late.
+	wasLate bool
+	// alarms is the number of alarms of which each came within quiet after the one before.
 	alarms    int
 	lastAlarm time.Time
 }
 
 // begin starts counting for a stream whose owner sends at least once per distance.
 func (s *silence) begin(now time.Time, distance time.Duration) {
-	s.mean, s.since, s.due, s.waits = distance, now, now.Add(tickEvery), false
+	s.mean, s.since, s.due = min(distance, mostSilence), now, now.Add(tickEvery)
+	s.waits, s.wasLate = false, false
 }
 
-// heard records a message.
+// heard records a message of any stream.
 func (s *silence) heard(now time.Time) {
 	s.mean += (max(0, now.Sub(s.since)) - s.mean) / meanOf
 	s.since = now
@@ -68,15 +73,11 @@ func (s *silence) read(now time.Time) { s.since, s.waits = now, true }
 
 // bound returns the silence that raises an alarm.
 func (s *silence) bound(now time.Time) time.Duration {
-	least := max(leastSilence, 3*s.mean)
-	if s.alarms == 0 || now.Sub(s.lastAlarm) >= quiet {
-		return least
+	bound := max(leastSilence, 3*s.mean)
+	if now.Sub(s.lastAlarm) < quiet {
+		bound <<= min(s.alarms, 8)
 	}
-	bound := least
-	for n := 0; n < s.alarms && bound < mostSilence; n++ {
-		bound *= 2
-	}
-	return max(least, min(bound, mostSilence))
+	return min(bound, mostSilence)
 }
 
 // tick returns the silence if it raises an alarm, and zero otherwise. The next tick is expected after
@@ -88,8 +89,10 @@ func (s *silence) tick(now time.Time) time.Duration {
 	if s.since.After(now) {
 		s.since = now
 	}
-	silent := now.Sub(s.since)
-	if !s.waits || late > tickEvery || silent < s.bound(now) {
+	silent, isLate := now.Sub(s.since), late > tickEvery
+	mayHaveUnread := isLate && !s.wasLate
+	s.wasLate = isLate
+	if !s.waits || mayHaveUnread || silent < s.bound(now) {
 		return 0
 	}
 	if now.Sub(s.lastAlarm) >= quiet {

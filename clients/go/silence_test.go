@@ -138,10 +138,22 @@ func TestEachAlarmDoublesTheBoundUntilAQuietMinute(t *testing.T) {
 			t.Errorf("after a quiet minute: %v, expected %v", at, expected)
 		}
 	}
-	slow := observe(2 * time.Second)
-	slow.alarms, slow.lastAlarm = 3, slow.now
-	if bound := slow.bound(slow.now); bound != 6*time.Second {
-		t.Errorf("the longest bound cuts three distances: %v", bound)
+}
+
+func TestABusyMachineDelaysTheAlarmOnly(t *testing.T) {
+	o := observe(100 * ms)
+	for n := 1; ; n++ {
+		// Each tick is late.
+		o.now = o.due.Add(2 * tickEvery)
+		if o.tick(o.now) > 0 {
+			if n != 6 {
+				t.Errorf("the alarm comes with tick %d", n)
+			}
+			return
+		}
+		if n > 100 {
+			t.Fatal("there is no alarm")
+		}
 	}
 }
 

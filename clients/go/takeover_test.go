@@ -45,6 +45,7 @@ type member struct {
 	address string
 	stop    func()
 	asker   asker
+	admin   hanging
 	answer  func(context.Context, metadata.MD) error
 }
 
@@ -58,7 +59,7 @@ func newMembers(t *testing.T, n int) *members {
 	m := &members{t: t, clock: newFakeClock(), handler: &listener{}, broken: make(chan error, 100)}
 	for at := 0; at < n; at++ {
 		one := &member{name: fmt.Sprint("m", at+1), asker: asker{streams: make(chan *conversation, 8)}}
-		one.beats = make(chan struct{})
+		one.beats, one.admin.asked = make(chan struct{}), make(chan struct{}, 1)
 		m.all = append(m.all, one)
 		m.start(one, "127.0.0.1:0")
 	}
@@ -71,6 +72,7 @@ func (m *members) start(one *member, address string) {
 	one.admit = func(ctx context.Context, shown metadata.MD) (metadata.MD, error) { return m.admit(ctx, one, shown) }
 	one.address, one.stop = one.startAt(m.t, address, func(server *grpc.Server) {
 		mono.RegisterCallbackServiceServer(server, &one.asker)
+		mono.RegisterAdminServiceServer(server, &one.admin)
 	})
 }
 
@@ -683,5 +685,52 @@ func TestASlowProgramRaisesNoAlarm(t *testing.T) {
 	}
 	if seen := m.called(); seen != "m1" || len(m.broken) > 0 {
 		t.Errorf("registrations at %s", seen)
+	}
+}
+
+// hanging is an administrator's service that answers nothing.
+type hanging struct {
+	mono.UnimplementedAdminServiceServer
+	asked chan struct{}
+}
+
+func (h *hanging) DeregisterResourceManager(ctx context.Context, _ *mono.DeregisterResourceManagerRequest) (*mono.DeregisterResourceManagerResponse, error) {
+	h.asked <- struct{}{}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestADeregistrationIsNotUndoneWhenTheOwnerIsLost(t *testing.T) {
+	m := newMembers(t, 2)
+	m.run(m.targets(), unchanged)
+	m.serves(m.all[0])
+	left := make(chan error, 1)
+	go func() { left <- m.client.Deregister(context.Background(), "") }()
+	received(t, "the call", m.all[0].admin.asked)
+	m.settle()
+	m.kill(m.all[0])
+	if err := received(t, "the end of Deregister", left); status.Code(err) != codes.Unavailable && status.Code(err) != codes.Canceled {
+		t.Errorf("Deregister: %v", err)
+	}
+	eventually(t, "Run ends", func() bool { return m.client.life.hasEnded() != nil })
+	if err := m.client.life.hasEnded(); err != ErrEnded {
+		t.Errorf("Run: %v", err)
+	}
+	if seen := m.called(); seen != "m1" {
+		t.Errorf("registrations at %s", seen)
+	}
+}
+
+func TestASecondInstanceReportsItsStateInACluster(t *testing.T) {
+	m := newMembers(t, 2)
+	m.answers(m.all[0], refusal(codes.Unavailable, "NOT_OWNER", m.all[1]))
+	m.run(m.targets(), func(c *Config) { c.Attach, c.Instance = true, "second" })
+	m.serves(m.all[1])
+	m.answers(m.all[0], nil)
+	m.settle()
+	m.kill(m.all[1])
+	m.serves(m.all[0])
+	if seen := fmt.Sprint(m.shown("x-si-register-mode"), m.shown("x-si-instance")); seen != "[attach attach ] [second second second]" {
+		t.Error(seen)
 	}
 }
