@@ -117,7 +117,9 @@ func (c *Client) stayConnected(ctx context.Context) error {
 
 // attempted describes the end of an attempt for the choice of the next address.
 func (c *Client) attempted(err error, verdict verdict, hadSession bool) attempted {
-	end := attempted{opened: !c.openSince.IsZero(), isSuspicion: c.suspect != ""}
+	end := attempted{
+		opened: !c.openSince.IsZero(), isOver: hadSession && verdict == anew, isSuspicion: c.suspect != "",
+	}
 	if end.opened {
 		end.lasted = c.clock.now().Sub(c.openSince)
 	}
@@ -171,7 +173,7 @@ func (c *Client) connect(ctx context.Context) error {
 // reach connects to the present address. If it is the only one, the call that follows waits for the
 // connection.
 func (c *Client) reach(ctx context.Context) error {
-	address, hasOthers := c.route.present, c.route.hasOthers()
+	address := c.route.present
 	failed := func(text string) error {
 		err := status.Error(codes.Unavailable, text)
 		return &Error{Op: "connect", Status: status.Convert(err), Err: err}
@@ -179,7 +181,7 @@ func (c *Client) reach(ctx context.Context) error {
 	if err := c.link.to(address); err != nil {
 		return failed(fmt.Sprintf("the address `%s` cannot be used: %v", short(address), err))
 	}
-	if !hasOthers {
+	if !c.route.hasSeveral() {
 		return nil
 	}
 	limit := c.route.patience(shortConnect, longConnect)

@@ -53,6 +53,8 @@ type attempted struct {
 	lasted time.Duration
 	// stays is true if the same address is to be tried next.
 	stays bool
+	// isOver is true if the attempt was to continue a session, which the scheduler has ended.
+	isOver bool
 	// isAnswered is true if the scheduler has given a reason.
 	isAnswered bool
 	// owner is the address of the owner, if the answer has named it.
@@ -98,10 +100,15 @@ func (r *route) hasOthers() bool {
 	return slices.ContainsFunc(r.all(), func(address string) bool { return !r.isOwner(address) })
 }
 
+// hasSeveral reports whether there are addresses besides the present one.
+func (r *route) hasSeveral() bool {
+	return slices.ContainsFunc(r.all(), func(address string) bool { return address != r.present })
+}
+
 // patience returns the usual time limit, or a shorter one if there are other addresses: it doubles with each
 // round.
 func (r *route) patience(short, usual time.Duration) time.Duration {
-	if !r.hasOthers() {
+	if !r.hasSeveral() {
 		return usual
 	}
 	return min(short<<min(r.rounds, 8), usual)
@@ -133,7 +140,8 @@ func (r *route) after(end attempted) bool {
 		// A scheduler that wants to be called again is given time.
 		isQuick = len(r.left) > 1 && !(end.stays && end.isAnswered)
 	case end.stays:
-		return false
+		// A scheduler at another address does not know the session, and can be registered at once.
+		return end.isOver && r.hasSeveral()
 	case wasNamed && !end.isAnswered:
 		r.takesRedirects = false
 	}

@@ -45,6 +45,8 @@ func TestARoundGoesOverAllAddresses(t *testing.T) {
 		"the session goes on":           {[]string{"a", "b"}, "", attempted{opened: true, stays: true}, "a b"},
 		"the scheduler wants time":      {[]string{"a", "b"}, "", attempted{opened: true, stays: true, isAnswered: true}, ""},
 		"streams were not opened":       {[]string{"a", "b"}, "", attempted{stays: true, isAnswered: true}, ""},
+		"the session is not known":      {[]string{"a", "b"}, "", attempted{stays: true, isAnswered: true, isOver: true}, "a b"},
+		"the only one was restarted":    {[]string{"a"}, "", attempted{stays: true, isAnswered: true, isOver: true}, ""},
 	} {
 		r := newRoute(one.configured...)
 		r.registered(one.members, inOrderOfTheList)
@@ -144,6 +146,11 @@ func TestPatienceGrowsWithEachRound(t *testing.T) {
 	}
 	if text := fmt.Sprint(seen); text != "[2s 4s 5s 5s 5s 5s]" {
 		t.Error(text)
+	}
+	r = newRoute("a")
+	r.registered("a,b", inOrderOfTheList)
+	if r.after(over("")); r.present != "b" || r.patience(time.Second, 5*time.Second) != time.Second {
+		t.Errorf("at the last of two members: %v", r.patience(time.Second, 5*time.Second))
 	}
 	if seen := newRoute("a").patience(time.Second, 5*time.Second); seen != 5*time.Second {
 		t.Errorf("with one address: %v", seen)

@@ -167,7 +167,7 @@ func (c *Client) serve(ctx context.Context) error {
 // inTime calls open, which has to return in time if there are other addresses. Otherwise the session is
 // cancelled: a member that has just registered the RM may be lost before it sends a beat.
 func (c *Client) inTime(ctx context.Context, cancel context.CancelCauseFunc, open func() error) error {
-	if !c.route.hasOthers() {
+	if !c.route.hasSeveral() {
 		return open()
 	}
 	limit := c.route.patience(shortAnswer, longAnswer)
