@@ -178,6 +178,12 @@ func judge(err error, hasOthers bool) verdict {
 	return again
 }
 
+// keepsOwner reports whether the session has ended, and its owner in a cluster goes on.
+func keepsOwner(err error) bool {
+	var end *Error
+	return errors.As(err, &end) && (end.Reason == "RESYNC_REQUIRED" || end.Reason == "MESSAGE_UNREADABLE")
+}
+
 // isPassing reports whether a member of a cluster has answered that it may serve the RM soon, so that long
 // pauses make no sense.
 func isPassing(err error) bool {

@@ -127,11 +127,14 @@ func (c *Client) attempted(err error, verdict verdict, hadSession bool) attempte
 	if errors.As(err, &answer) {
 		end.isAnswered, end.owner = answer.Reason != "", answer.Owner
 	}
-	if verdict == again {
-		end.stays = end.opened || hadSession && end.isAnswered
-	} else {
-		// Without a cluster, the scheduler that has ended the session is the one to register at.
-		end.stays = !c.route.isCluster() && hadSession && end.isAnswered
+	switch {
+	case verdict == again:
+		end.stays, end.waits = end.opened || hadSession && end.isAnswered, end.isAnswered
+	case c.route.isCluster():
+		end.stays = c.session != "" && keepsOwner(err)
+	default:
+		// The scheduler that has ended the session is the one to register at.
+		end.stays = hadSession && end.isAnswered
 	}
 	return end
 }

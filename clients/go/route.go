@@ -51,8 +51,8 @@ type attempted struct {
 	// opened is true if streams were open, and lasted is for how long.
 	opened bool
 	lasted time.Duration
-	// stays is true if the same address is to be tried next.
-	stays bool
+	// stays is true if the same address is to be tried next, and waits if only after a pause.
+	stays, waits bool
 	// isOver is true if the attempt was to continue a session, which the scheduler has ended.
 	isOver bool
 	// isAnswered is true if the scheduler has given a reason.
@@ -137,8 +137,7 @@ func (r *route) after(end attempted) bool {
 			r.nBrief = 0
 		}
 		r.left = r.round(end.stays)
-		// A scheduler that wants to be called again is given time.
-		isQuick = len(r.left) > 1 && !(end.stays && end.isAnswered)
+		isQuick = len(r.left) > 1 && !end.waits
 	case end.stays:
 		// A scheduler at another address does not know the session, and can be registered at once.
 		return end.isOver && r.hasSeveral()

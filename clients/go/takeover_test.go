@@ -273,6 +273,39 @@ func TestAPlannedMoveLeadsToTheNewOwner(t *testing.T) {
 	}
 }
 
+func TestTheOwnerIsKeptIfItAsksForAReport(t *testing.T) {
+	m := newMembers(t, 3)
+	m.run(m.targets()[:1], unchanged)
+	m.serves(m.all[0])
+	m.settle()
+	m.end(m.all[0], func(stream grpc.ServerStream) error {
+		return refused(stream, codes.FailedPrecondition, "RESYNC_REQUIRED")
+	})
+	m.serves(m.all[0])
+	if seen := m.called(); seen != "m1 m1" {
+		t.Errorf("registrations at %s", seen)
+	}
+}
+
+func TestTheSessionGoesOnIfTheProgramWasSlow(t *testing.T) {
+	m := newMembers(t, 2)
+	m.run(m.targets(), unchanged)
+	m.serves(m.all[0])
+	m.settle()
+	m.end(m.all[0], func(stream grpc.ServerStream) error {
+		return refused(stream, codes.Unavailable, "HEARTBEAT_MISSED")
+	})
+	m.clock.pause(t, 0)
+	eventually(t, "the streams are open again", func() bool {
+		m.all[0].mu.Lock()
+		defer m.all[0].mu.Unlock()
+		return len(m.all[0].streams) == 6
+	})
+	if seen := m.called(); seen != "m1" {
+		t.Errorf("registrations at %s", seen)
+	}
+}
+
 func TestARedirectIsFollowed(t *testing.T) {
 	m := newMembers(t, 3)
 	m.answers(m.all[0], refusal(codes.Unavailable, "NOT_OWNER", m.all[2]))
