@@ -1,8 +1,8 @@
 //! One connection: the registration if one is needed, the streams, and the messages received on
 //! them.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::try_join3;
 use monoceros_proto::si::v1 as si;
@@ -16,8 +16,10 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::callbacks::{Invalid, Listener};
+use crate::connect;
 use crate::options::Options;
 use crate::request::{AnyRequest, Kind};
+use crate::route::Target;
 use crate::stubs::si::scheduler_client::SchedulerClient;
 use crate::stubs::v1::admin_service_client::AdminServiceClient;
 use crate::stubs::v1::callback_service_client::CallbackServiceClient;
@@ -44,6 +46,10 @@ pub(crate) struct Registered {
     pub(crate) session: u64,
     /// Number of the last acknowledged request. `None` unless an earlier session continues.
     pub(crate) taken: Option<u64>,
+    /// The incarnation of the owner.
+    pub(crate) scheduler: Option<String>,
+    /// The addresses of all members, if the scheduler is a cluster.
+    pub(crate) members: Option<String>,
 }
 
 /// The open streams of a session.
@@ -53,13 +59,15 @@ pub(crate) struct Streams {
     allocations: mpsc::Sender<si::AllocationRequest>,
     /// Number of the last acknowledged request.
     pub(crate) taken: u64,
+    /// Longest distance of messages that the scheduler promises, if it promises any.
+    pub(crate) beat: Option<Duration>,
 }
 
 /// Receiver of the messages of a session's streams.
 pub(crate) struct Incoming {
     received: mpsc::UnboundedReceiver<Received>,
     /// Tasks that read the streams; they end when this is dropped.
-    _readers: JoinSet<()>,
+    readers: JoinSet<()>,
 }
 
 /// A connection to the scheduler.
@@ -67,39 +75,47 @@ pub(crate) struct Incoming {
 pub(crate) struct Connection<'o> {
     channel: Channel,
     options: &'o Options,
-    attempt: Attempt,
+    /// Name of the client and number of the attempt.
+    attempt: Option<MetadataValue<Ascii>>,
+    /// Whether members may answer with the owner's address in place of forwarding.
+    takes_redirects: bool,
 }
 
-/// Identifies the client and counts its connection attempts. With it the scheduler ignores late
-/// calls of an earlier connection, which must not displace a later one.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    client: u64,
-    number: u64,
-}
-
-impl Attempt {
-    /// Makes the attempt of a client that does not count attempts. The client gets a unique name.
-    pub(crate) fn none() -> Self {
-        Self { client: RandomState::new().build_hasher().finish(), number: 0 }
-    }
-
-    /// Returns the next attempt of the same client.
-    pub(crate) fn next(&mut self) -> Self {
-        self.number += 1;
-        self.clone()
-    }
+/// How a client identifies itself to a cluster when it registers.
+#[derive(Debug, Default)]
+pub(crate) struct Credentials {
+    /// The secret of the client.
+    pub(crate) proof: Option<MetadataValue<Ascii>>,
+    /// Number of the last session.
+    pub(crate) session: Option<u64>,
+    /// The incarnation of the owner that fell silent.
+    pub(crate) suspects: Option<String>,
 }
 
 impl<'o> Connection<'o> {
-    pub(crate) async fn open(options: &'o Options, attempt: Attempt) -> Result<Self, Status> {
-        let channel = options.endpoint.connect().await;
-        let channel = channel.map_err(|error| Status::from_error(Box::new(error)))?;
-        Ok(Self { channel, options, attempt })
+    pub(crate) async fn open(
+        options: &'o Options,
+        target: &Target,
+        attempt: Option<MetadataValue<Ascii>>,
+        takes_redirects: bool,
+    ) -> Result<Self, Status> {
+        let channel = connect::open(&options.endpoints, &options.dial, target).await?;
+        Ok(Self { channel, options, attempt, takes_redirects })
     }
 
-    pub(crate) async fn register(&self) -> Result<Registered, Status> {
+    pub(crate) async fn register(&self, shown: Credentials) -> Result<Registered, Status> {
         let mut request = self.request(self.options.registration.clone());
+        let metadata = request.metadata_mut();
+        let Credentials { proof, session, suspects } = shown;
+        if let Some(proof) = proof {
+            metadata.insert("x-si-proof", proof);
+        }
+        if let Some(session) = session {
+            metadata.insert("x-si-session", session.into());
+        }
+        if let Some(Ok(suspects)) = suspects.map(|suspects| suspects.parse()) {
+            metadata.insert("x-si-suspects", suspects);
+        }
         if self.options.takes_over {
             let mode = MetadataValue::from_static("attach");
             request.metadata_mut().insert("x-si-register-mode", mode);
@@ -111,7 +127,9 @@ impl<'o> Connection<'o> {
         })?;
         let resumed = metadata.get("x-si-registered").is_some_and(|how| how == "attached");
         let taken = number(metadata, "x-si-taken-seq").filter(|_| resumed);
-        Ok(Registered { session, taken })
+        let text = |key| metadata.get(key)?.to_str().ok().map(ToOwned::to_owned);
+        let (scheduler, members) = (text("x-si-scheduler"), text("x-si-members"));
+        Ok(Registered { session, taken, scheduler, members })
     }
 
     /// Opens all streams of a session. `acknowledged` is the number of the last acknowledged
@@ -173,12 +191,13 @@ impl<'o> Connection<'o> {
         let bound = |kind: Kind| (session, acknowledged, seen[kind.index()]);
         let (mut of_nodes, mut of_applications, mut of_allocations) =
             (self.scheduler(), self.scheduler(), self.scheduler());
+        let mut allocation_requests = self.bound(allocation_requests, bound(Kind::Allocations));
+        allocation_requests.metadata_mut().insert("x-si-beat", MetadataValue::from_static("yes"));
         let (node_replies, application_replies, allocation_replies) = try_join3(
             of_nodes.update_node(self.bound(node_requests, bound(Kind::Nodes))),
             of_applications
                 .update_application(self.bound(application_requests, bound(Kind::Applications))),
-            of_allocations
-                .update_allocation(self.bound(allocation_requests, bound(Kind::Allocations))),
+            of_allocations.update_allocation(allocation_requests),
         )
         .await?;
         let taken = |metadata: &MetadataMap| number(metadata, "x-si-taken-seq");
@@ -186,11 +205,12 @@ impl<'o> Connection<'o> {
             .max(taken(application_replies.metadata()))
             .max(taken(allocation_replies.metadata()))
             .ok_or_else(|| Status::unimplemented("the scheduler does not number requests"))?;
+        let beat = number(allocation_replies.metadata(), "x-si-beat").map(Duration::from_millis);
         readers.spawn(read(node_replies, sender.clone(), Received::Nodes));
         readers.spawn(read(application_replies, sender.clone(), Received::Applications));
         readers.spawn(read(allocation_replies, sender, Received::Allocations));
-        let streams = Streams { nodes, applications, allocations, taken };
-        Ok((streams, Incoming { received, _readers: readers }))
+        let streams = Streams { nodes, applications, allocations, taken, beat };
+        Ok((streams, Incoming { received, readers }))
     }
 
     /// Ends the session; the scheduler forgets the resource manager.
@@ -210,13 +230,13 @@ impl<'o> Connection<'o> {
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        let Attempt { client, number } = self.attempt;
-        if let Ok(attempt) = format!("{client:016x}.{number}").parse::<MetadataValue<Ascii>>() {
-            request.metadata_mut().insert("x-si-attempt", attempt);
+        if self.takes_redirects {
+            request.metadata_mut().insert("x-si-redirect", MetadataValue::from_static("yes"));
         }
         let given = [
             ("authorization", &self.options.authorization),
             ("x-si-instance", &self.options.instance),
+            ("x-si-attempt", &self.attempt),
         ];
         for (key, value) in given {
             if let Some(value) = value {
@@ -251,6 +271,16 @@ impl Incoming {
     pub(crate) async fn next(&mut self) -> Received {
         let none = || Received::Ended(Status::unavailable("the streams have ended"));
         self.received.recv().await.unwrap_or_else(none)
+    }
+
+    /// Whether messages have arrived that were not looked at yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.received.is_empty()
+    }
+
+    /// Ends all streams. Afterwards no callback is running.
+    pub(crate) async fn close(mut self) {
+        self.readers.shutdown().await;
     }
 }
 

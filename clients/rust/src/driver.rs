@@ -5,26 +5,31 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backon::{BackoffBuilder as _, ExponentialBackoff};
+use backon::BackoffBuilder as _;
 use monoceros_proto::si::v1 as si;
-use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tonic::Status;
 
 use crate::callbacks::Invalid;
-use crate::connection::{Attempt, Connection, Incoming, Received, Registered, Streams};
+use crate::connect::authority;
+use crate::connection::{Connection, Credentials, Incoming, Received, Registered, Streams};
 use crate::ending::{self, Next};
 use crate::events::{Processed, QueuedEvent};
 use crate::options::Options;
-use crate::outgoing::{BATCH_ITEMS, Outgoing};
+use crate::outgoing::Outgoing;
+use crate::report::in_order;
 use crate::request::{AnyRequest, Kind};
-use crate::{Event, Report, State};
+use crate::route::{Attempted, Pace, Route};
+use crate::silence::{self, Silence};
+use crate::{Event, State};
 
 /// Interval between acknowledgements while no request carries one.
 const ACKNOWLEDGE: Duration = Duration::from_millis(200);
 /// A connection that lasted at least this long resets the pauses.
 const HEALTHY: Duration = Duration::from_secs(60);
+/// Longest pause after an answer that a member may serve soon.
+const SHORT: Duration = Duration::from_secs(1);
 /// Messages queued for the program before reading stops.
 const EVENTS: usize = 1_000;
 /// How long the request queue may be full before the state is reported although the program has not
@@ -49,7 +54,16 @@ pub(crate) struct Driver {
     processed: Arc<Processed>,
     outgoing: Outgoing,
     session: Option<u64>,
-    attempt: Attempt,
+    /// Number of the last session, also after its end.
+    last_session: Option<u64>,
+    route: Route,
+    silence: Silence,
+    /// The incarnation of the owner.
+    owner: Option<String>,
+    /// The incarnation of the owner that fell silent, until a registration has sent it.
+    suspects: Option<String>,
+    /// Since when the session has streams.
+    open_since: Option<Instant>,
     /// Whether the client had a session before.
     has_registered: bool,
     /// Pending invalidation of earlier answers of the callbacks.
@@ -77,13 +91,18 @@ impl Driver {
     ) -> Self {
         Self {
             outgoing: Outgoing::new(options.batch_items),
+            route: Route::new(options.endpoints.iter().map(authority).collect()),
             options,
             state,
             commands,
             events,
             processed,
             session: None,
-            attempt: Attempt::none(),
+            last_session: None,
+            silence: Silence::default(),
+            owner: None,
+            suspects: None,
+            open_since: None,
             has_registered: false,
             invalid,
             last_received: [0; 3],
@@ -95,9 +114,16 @@ impl Driver {
     pub(crate) async fn run(mut self) {
         let options = self.options.clone();
         let mut pauses = options.pauses.build();
+        let mut longest = Duration::MAX;
         loop {
             let begun = Instant::now();
-            let Err(status) = self.connected(&options).await else { return };
+            let Err(mut status) = self.connected(&options).await else { return };
+            if self.route.is_cluster()
+                && self.session.is_some()
+                && ending::is_loss_of_owner(&status)
+            {
+                status = ending::owner_lost(&status);
+            }
             match ending::next(&status) {
                 Next::GiveUp => return self.emit(Event::Ended(status)),
                 Next::Register => self.session = None,
@@ -106,11 +132,28 @@ impl Driver {
             if options.once && self.has_registered && self.session.is_none() {
                 return self.emit(Event::Ended(status));
             }
+            if self.route.is_cluster() && self.session.is_none() {
+                self.processed.drop_waiting();
+            }
             self.emit(Event::Disconnected(status.clone()));
             if begun.elapsed() >= HEALTHY {
                 pauses = options.pauses.build();
             }
-            if !self.pause(&mut pauses).await {
+            if ending::is_short(&status) {
+                longest = SHORT;
+            }
+            let attempted = Attempted {
+                lasted: self.open_since.take().map(|since| since.elapsed()),
+                stays: self.session.is_some() || ending::keeps_owner(&status),
+                is_answered: ending::reason(&status).is_some(),
+                owner: ending::owner(&status),
+            };
+            if self.route.after(attempted) == Pace::AtOnce {
+                continue;
+            }
+            let longest = std::mem::replace(&mut longest, Duration::MAX);
+            let pause = pauses.next().map(|pause| pause.min(longest));
+            if !self.pause(pause).await {
                 return self.emit(Event::Ended(status));
             }
         }
@@ -122,8 +165,8 @@ impl Driver {
     }
 
     /// Waits before the next attempt. Returns whether there is to be one.
-    async fn pause(&mut self, pauses: &mut ExponentialBackoff) -> bool {
-        let Some(pause) = pauses.next() else { return false };
+    async fn pause(&mut self, pause: Option<Duration>) -> bool {
+        let Some(pause) = pause else { return false };
         let mut pause = pin!(sleep(pause));
         loop {
             let has_room = self.outgoing.items() < self.options.most_items;
@@ -180,27 +223,36 @@ impl Driver {
             // Before connecting: the program may take long, and an idle connection would be closed.
             self.wait_until_processed().await;
         }
-        let connection = Connection::open(options, self.attempt.next()).await?;
+        let (patience, attempt) = (self.route.patience(), options.identity.next_attempt());
+        let target = self.route.current();
+        let connection = Connection::open(options, target, attempt, self.route.takes_redirects());
+        let connection = within(patience, connection).await?;
         if let Some(leave) = self.leave_requested.take() {
             return self.leave(&connection, leave).await;
         }
         let session = match self.session {
             Some(session) => session,
-            None => self.register(&connection).await?,
+            None => self.register(&connection, patience).await?,
         };
         if let Some(leave) = self.leave_requested.take() {
             return self.leave(&connection, leave).await;
         }
         let acknowledged = self.outgoing.acknowledged();
-        let streams =
-            connection.streams(session, acknowledged, self.last_received, &self.invalid).await;
+        let streams = connection.streams(session, acknowledged, self.last_received, &self.invalid);
+        let streams = within(patience, streams).await;
         if streams.as_ref().is_err_and(|status| ending::reason(status) == Some("SEQUENCE_GAP")) {
             // The scheduler has lost its numbers, so the session cannot continue.
             self.session = None;
         }
-        let (streams, incoming) = streams?;
+        let (streams, mut incoming) = streams?;
         self.outgoing.resume(streams.taken);
-        self.converse(&connection, &streams, incoming).await
+        let now = Instant::now();
+        self.open_since = Some(now);
+        self.silence.begin(streams.beat, now);
+        let ended = self.converse(&connection, &streams, &mut incoming).await;
+        drop(streams);
+        incoming.close().await;
+        ended
     }
 
     /// Ends the session. `Err` if another connection has to try again.
@@ -218,9 +270,21 @@ impl Driver {
     }
 
     /// Registers, and reports the state unless the session continues.
-    async fn register(&mut self, connection: &Connection<'_>) -> Result<u64, Status> {
-        let Registered { session, taken } = connection.register().await?;
-        self.session = Some(session);
+    async fn register(
+        &mut self,
+        connection: &Connection<'_>,
+        patience: Option<Duration>,
+    ) -> Result<u64, Status> {
+        let shown = Credentials {
+            proof: self.options.identity.proof.clone(),
+            session: self.last_session,
+            suspects: self.suspects.take(),
+        };
+        let registered = within(patience, connection.register(shown)).await?;
+        let Registered { session, taken, scheduler, members } = registered;
+        (self.session, self.last_session) = (Some(session), Some(session));
+        self.owner = scheduler;
+        self.route.keep_members(members.as_deref());
         self.has_registered = true;
         self.last_received = [0; 3];
         self.processed.begin();
@@ -246,11 +310,13 @@ impl Driver {
         &mut self,
         connection: &Connection<'_>,
         streams: &Streams,
-        mut incoming: Incoming,
+        incoming: &mut Incoming,
     ) -> Result<(), Status> {
         let mut acknowledged = self.processed.numbers();
         let mut acknowledging = interval(ACKNOWLEDGE);
         acknowledging.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut counting = interval(silence::TICK);
+        counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut commands = Vec::with_capacity(COMMANDS);
         let mut has_commands = true;
         // Requests left from an earlier connection are sent without delay.
@@ -298,6 +364,7 @@ impl Driver {
                     }
                 }
                 () = sleep_until(flush.unwrap_or_else(Instant::now)), if next.is_some() && !is_due => {}
+                _ = counting.tick(), if self.silence.is_counted() => self.check_silence(incoming)?,
                 _ = acknowledging.tick(), if is_behind => {
                     let processed = self.processed.numbers();
                     for kind in Kind::ALL {
@@ -311,7 +378,20 @@ impl Driver {
         }
     }
 
+    /// Counts the silence of the owner. `Err` if the owner is given up.
+    fn check_silence(&mut self, incoming: &Incoming) -> Result<(), Status> {
+        let now = Instant::now();
+        if incoming.has_unread() {
+            self.silence.received(now);
+            return Ok(());
+        }
+        let Some(silent) = self.silence.tick(now) else { return Ok(()) };
+        self.suspects.clone_from(&self.owner);
+        Err(Status::unavailable(format!("nothing came for {} ms", silent.as_millis())))
+    }
+
     fn receive(&mut self, received: Received) -> Result<(), Status> {
+        self.silence.received(Instant::now());
         let (kind, taken, seq, event) = match received {
             Received::Nodes(mut reply) => {
                 let (taken, seq) = (take(&mut reply.taken_seq), take(&mut reply.seq));
@@ -348,102 +428,12 @@ fn take(number: &mut u64) -> u64 {
     std::mem::take(number)
 }
 
-/// Turns a report into requests. Nodes are reported closed and opened after their allocations, so
-/// that no occupied capacity is given away.
-fn in_order(report: Report) -> Vec<AnyRequest> {
-    let Report { nodes, applications, allocations } = report;
-    let (there, wanted): (Vec<_>, Vec<_>) =
-        allocations.into_iter().partition(|allocation| !allocation.node_id.is_empty());
-    let mut opened = Vec::new();
-    let close = |mut node: si::NodeInfo| {
-        if node.action() == ActionFromRm::Create && !there.is_empty() {
-            node.action = ActionFromRm::CreateDrain.into();
-            opened.push(si::NodeInfo {
-                node_id: node.node_id.clone(),
-                attributes: node.attributes.clone(),
-                action: ActionFromRm::DrainToSchedulable.into(),
-                ..Default::default()
-            });
-        }
-        node
-    };
-    let nodes: Vec<_> = nodes.into_iter().map(close).collect();
-    let weight = |node: &si::NodeInfo| 1 + node.existing_allocations.len();
-    let nodes_request = |nodes| si::NodeRequest { nodes, ..Default::default() }.into();
-    let allocations_request =
-        |allocations| si::AllocationRequest { allocations, ..Default::default() }.into();
-    let mut requests: Vec<AnyRequest> = Vec::new();
-    requests.extend(in_chunks(nodes, weight).into_iter().map(nodes_request));
-    let applications = in_chunks(applications, |_| 1).into_iter();
-    requests.extend(
-        applications.map(|new| si::ApplicationRequest { new, ..Default::default() }.into()),
-    );
-    requests.extend(in_chunks(there, |_| 1).into_iter().map(allocations_request));
-    requests.extend(in_chunks(opened, |_| 1).into_iter().map(nodes_request));
-    requests.extend(in_chunks(wanted, |_| 1).into_iter().map(allocations_request));
-    requests
-}
-
-/// Splits a list into parts of at most the number of items that a message should have. An item
-/// larger than that is a part of its own.
-fn in_chunks<T>(items: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
-    let mut chunks: Vec<Vec<T>> = Vec::new();
-    let mut total = BATCH_ITEMS;
-    for item in items {
-        total += weight(&item);
-        match chunks.last_mut() {
-            Some(chunk) if total <= BATCH_ITEMS => chunk.push(item),
-            _ => {
-                total = weight(&item);
-                chunks.push(vec![item]);
-            }
-        }
-    }
-    chunks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_stay_closed_until_their_allocations_are_reported() {
-        let node = |id: &str| si::NodeInfo {
-            node_id: id.to_owned(),
-            action: ActionFromRm::Create.into(),
-            ..Default::default()
-        };
-        let task = |key: &str, node: &str| si::Allocation {
-            allocation_key: key.to_owned(),
-            node_id: node.to_owned(),
-            ..Default::default()
-        };
-        let report = Report {
-            nodes: (0..=BATCH_ITEMS).map(|n| node(&n.to_string())).collect(),
-            applications: vec![si::AddApplicationRequest::default()],
-            allocations: vec![task("wanted", ""), task("runs", "0")],
-        };
-        let said = in_order(report.clone()).into_iter().map(|request| match request {
-            AnyRequest::Nodes(request) => {
-                format!("{} {:?}", request.nodes.len(), request.nodes[0].action())
-            }
-            AnyRequest::Applications(request) => format!("{} applications", request.new.len()),
-            AnyRequest::Allocations(request) => request.allocations[0].allocation_key.clone(),
-        });
-        let said: Vec<String> = said.collect();
-        assert_eq!(
-            said,
-            [
-                "1000 CreateDrain",
-                "1 CreateDrain",
-                "1 applications",
-                "runs",
-                "1000 DrainToSchedulable",
-                "1 DrainToSchedulable",
-                "wanted",
-            ]
-        );
-        let nothing_runs = Report { allocations: vec![task("wanted", "")], ..report };
-        assert_eq!(in_order(nothing_runs).len(), 4, "open from the beginning");
-    }
+/// Waits for a call for at most `patience`, if there is another address.
+async fn within<T>(
+    patience: Option<Duration>,
+    call: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let Some(patience) = patience else { return call.await };
+    let late = |_| Status::unavailable(format!("no answer within {patience:?}"));
+    timeout(patience, call).await.map_err(late)?
 }

@@ -1,6 +1,10 @@
 //! Decides how the client continues after a call or stream has ended.
 
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
+
+/// Reason that the client itself gives to the loss of its owner in a cluster.
+const OWNER_LOST: &str = "OWNER_LOST";
 
 /// How the client continues after the end of a call or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +29,59 @@ pub fn is_lost(status: &Status) -> bool {
     next(status) == Next::Register || reason(status) == Some("SEQUENCE_GAP")
 }
 
+/// The loss of the owner in a cluster, because of this status: another member can serve.
+pub(crate) fn owner_lost(status: &Status) -> Status {
+    let mut metadata = status.metadata().clone();
+    metadata.insert("x-si-reason", MetadataValue::from_static(OWNER_LOST));
+    let text = format!("the owner was lost: {}", status.message());
+    Status::with_metadata(Code::Unavailable, text, metadata)
+}
+
+/// Whether the end of a stream or a call is that of its connection or its member, not of a session
+/// that could go on there.
+pub(crate) fn is_loss_of_owner(status: &Status) -> bool {
+    next(status) == Next::Resume && matches!(reason(status), None | Some("SHUTTING_DOWN"))
+}
+
+/// Whether a session ended although its owner serves: another one is best opened there.
+pub(crate) fn keeps_owner(status: &Status) -> bool {
+    matches!(
+        reason(status),
+        Some("RESYNC_REQUIRED" | "DIALECT_MIXED" | "MESSAGE_UNREADABLE" | "LIMIT_BYTES")
+    )
+}
+
+/// Whether a member answered that it may serve soon, so that long pauses make no sense.
+pub(crate) fn is_short(status: &Status) -> bool {
+    matches!(
+        reason(status),
+        Some("MEMBER_FENCED" | "OWNER_UNREACHABLE" | "ARBITER_UNAVAILABLE" | "CLAIM_CONTENDED")
+    )
+}
+
+/// The address of the owner, if a member of a cluster named it.
+pub(crate) fn owner(status: &Status) -> Option<&str> {
+    status.metadata().get("x-si-owner").and_then(|owner| owner.to_str().ok())
+}
+
 /// Decides how to continue after `status`.
 pub(crate) fn next(status: &Status) -> Next {
     match reason(status) {
         Some(
-            "RM_NOT_REGISTERED" | "SESSION_STALE" | "RESYNC_REQUIRED" | "DIALECT_MIXED"
-            | "INTERNAL_ERROR" | "MESSAGE_UNREADABLE" | "LIMIT_BYTES",
+            "RM_NOT_REGISTERED"
+            | "SESSION_STALE"
+            | "RESYNC_REQUIRED"
+            | "DIALECT_MIXED"
+            | "INTERNAL_ERROR"
+            | "MESSAGE_UNREADABLE"
+            | "LIMIT_BYTES"
+            | "NOT_OWNER"
+            | "SESSION_MOVED"
+            | "MEMBER_FENCED"
+            | "OWNER_UNREACHABLE"
+            | "ARBITER_UNAVAILABLE"
+            | "CLAIM_CONTENDED"
+            | OWNER_LOST,
         ) => Next::Register,
         Some("SESSION_SUPERSEDED" | "STREAM_DISPLACED" | "DEREGISTERED") => Next::GiveUp,
         Some(
@@ -70,5 +121,22 @@ mod tests {
         let mut status = Status::aborted("a request is missing");
         status.metadata_mut().insert("x-si-reason", "SEQUENCE_GAP".parse().unwrap());
         assert_eq!(next(&status), Next::Resume);
+    }
+
+    #[test]
+    fn a_lost_owner_is_replaced() {
+        assert!(is_lost(&owner_lost(&Status::unavailable("silent"))));
+        assert!(is_loss_of_owner(&Status::unknown("connection reset")));
+        let because = |reason: &str| {
+            let mut status = Status::unavailable("so");
+            status.metadata_mut().insert("x-si-reason", reason.parse().unwrap());
+            status
+        };
+        assert!(is_loss_of_owner(&because("SHUTTING_DOWN")));
+        assert!(!is_loss_of_owner(&because("STREAM_STALLED")), "the session goes on");
+        for reason in ["NOT_OWNER", "SESSION_MOVED", "MEMBER_FENCED", "CLAIM_CONTENDED"] {
+            assert_eq!(next(&because(reason)), Next::Register, "{reason}");
+        }
+        assert!(is_short(&because("ARBITER_UNAVAILABLE")) && !is_short(&because("NOT_OWNER")));
     }
 }

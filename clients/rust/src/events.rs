@@ -46,6 +46,8 @@ pub(crate) struct Processed {
 #[derive(Debug, Default)]
 struct Progress {
     session: u64,
+    /// The first session whose waiting messages were not dropped.
+    kept_from: u64,
     /// Number of the last processed message of each kind.
     numbers: [u64; 3],
     /// Messages that the program has not asked for yet.
@@ -68,12 +70,14 @@ impl Events {
         if let Some(number) = self.last.take() {
             self.processed.complete(number);
         }
-        let QueuedEvent { event, number } = self.queue.recv().await?;
-        if number.is_some() {
-            self.last = number;
-            self.processed.dequeue();
+        loop {
+            let QueuedEvent { event, number } = self.queue.recv().await?;
+            let Some(number) = number else { return Some(event) };
+            if self.processed.dequeue(number) {
+                self.last = Some(number);
+                return Some(event);
+            }
         }
-        Some(event)
     }
 }
 
@@ -96,6 +100,15 @@ impl Processed {
         let mut progress = self.progress();
         progress.session += 1;
         progress.numbers = [0; 3];
+    }
+
+    /// Drops the messages of the present session that the program has not asked for yet.
+    pub(crate) fn drop_waiting(&self) {
+        let mut progress = self.progress();
+        progress.kept_from = progress.session + 1;
+        progress.unprocessed -= progress.waiting;
+        progress.waiting = 0;
+        self.change.notify_one();
     }
 
     /// Counts a message as queued for the program and returns its number.
@@ -132,10 +145,15 @@ impl Processed {
         self.change.notified().await;
     }
 
-    fn dequeue(&self) {
+    /// Counts a message as taken by the program. Returns `false` if it was dropped.
+    fn dequeue(&self, number: Number) -> bool {
         let mut progress = self.progress();
+        if number.session < progress.kept_from {
+            return false;
+        }
         progress.waiting -= 1;
         self.change.notify_one();
+        true
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -170,5 +188,30 @@ mod tests {
         deliver(1);
         events.next().await.unwrap();
         assert_eq!(processed.numbers(), [0; 3], "the second was of the session before");
+    }
+
+    #[tokio::test]
+    async fn dropped_messages_are_not_delivered() {
+        let (queue, received) = mpsc::unbounded_channel();
+        let processed = Arc::new(Processed::default());
+        let mut events = Events::new(received, Arc::clone(&processed));
+        let deliver = |seq| {
+            let number = Some(processed.enqueue(Kind::Nodes, seq));
+            let event = Event::Nodes(si::NodeResponse::default());
+            queue.send(QueuedEvent { event, number }).unwrap();
+        };
+        processed.begin();
+        (1..=3).for_each(deliver);
+        events.next().await.unwrap();
+        processed.drop_waiting();
+        assert_eq!(processed.waiting(), 0);
+        assert!(!processed.is_all_processed(), "the first is being processed");
+        let event = Event::Registered { session: 2, resumed: false };
+        queue.send(QueuedEvent { event, number: None }).unwrap();
+        assert!(matches!(events.next().await, Some(Event::Registered { .. })));
+        assert!(processed.is_all_processed());
+        processed.begin();
+        deliver(1);
+        assert!(matches!(events.next().await, Some(Event::Nodes(_))));
     }
 }

@@ -30,6 +30,13 @@
 //! # }
 //! ```
 //!
+//! # Clusters
+//! A scheduler may consist of several processes, the members of a cluster, of which one serves the
+//! resource manager. If that one is lost or falls silent, the client registers at another member
+//! and reports its state there: [`Event::Disconnected`], then [`Event::Registered`]. It learns the
+//! addresses of all members from the first that answers. Messages of the lost member that the
+//! program was not given by then are dropped: what they told never happened.
+//!
 //! # Invariants
 //! * Requests take effect in the order in which they were made, over all kinds. Within one message
 //!   of joined requests, the requests of one application take effect together.
@@ -44,14 +51,21 @@
 struct Manual;
 
 mod callbacks;
+mod connect;
 mod connection;
 mod driver;
 mod ending;
 mod events;
+mod identity;
 mod options;
 mod outgoing;
+mod report;
 mod request;
+mod route;
+mod silence;
 mod stubs;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -64,6 +78,7 @@ pub use monoceros_proto::v1 as callback;
 pub use crate::callbacks::{Callbacks, Fit};
 pub use crate::ending::{is_lost, reason};
 pub use crate::events::Events;
+pub use crate::identity::Identity;
 pub use crate::options::Options;
 pub use crate::stubs::v1::admin_service_client::AdminServiceClient;
 

@@ -9,6 +9,8 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Endpoint;
 
 use crate::callbacks::Callbacks;
+use crate::connect::{self, Dial};
+use crate::identity::Identity;
 use crate::outgoing::BATCH_ITEMS;
 
 /// Default maximum of unacknowledged items.
@@ -19,11 +21,22 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How long a small request waits for others to be joined with.
 const BATCH_DELAY: Duration = Duration::from_millis(1);
 
-/// Address, identity and behaviour of a client.
+/// Adds the keep-alive to an endpoint.
+fn kept_alive(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
+        .keep_alive_while_idle(true)
+}
+
+/// Addresses, identity and behaviour of a client.
 #[derive(Clone)]
 pub struct Options {
-    pub(crate) endpoint: Endpoint,
+    /// Never empty.
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) dial: Dial,
     pub(crate) registration: si::RegisterResourceManagerRequest,
+    pub(crate) identity: Identity,
     pub(crate) instance: Option<MetadataValue<Ascii>>,
     pub(crate) authorization: Option<MetadataValue<Ascii>>,
     pub(crate) takes_over: bool,
@@ -39,10 +52,6 @@ impl Options {
     /// Registers as `rm_id` with the scheduler at `endpoint`, which may have TLS. The endpoint gets
     /// a keep-alive of 20 s, so that a dead connection is detected.
     pub fn new(endpoint: Endpoint, rm_id: impl Into<String>) -> Self {
-        let endpoint = endpoint
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE)
-            .keep_alive_while_idle(true);
         let registration =
             si::RegisterResourceManagerRequest { rm_id: rm_id.into(), ..Default::default() };
         let pauses = ExponentialBuilder::default()
@@ -52,8 +61,10 @@ impl Options {
             .with_jitter()
             .without_max_times();
         Self {
-            endpoint,
+            endpoints: vec![kept_alive(endpoint)],
+            dial: connect::tcp(),
             registration,
+            identity: Identity::new(),
             instance: None,
             authorization: None,
             takes_over: false,
@@ -73,6 +84,28 @@ impl Options {
         rm_id: impl Into<String>,
     ) -> Result<Self, tonic::transport::Error> {
         Ok(Self::new(Endpoint::from_shared(address.into())?, rm_id))
+    }
+
+    /// Adds an address of the same scheduler, which is tried if those before do not answer. In a
+    /// cluster one address that answers is enough: its members name each other. They are connected
+    /// to with the settings of the first endpoint, so with TLS their certificates have to be valid
+    /// for its name.
+    #[must_use]
+    pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
+        self.endpoints.push(kept_alive(endpoint));
+        self
+    }
+
+    /// Adds addresses such as `http://127.0.0.1:50051`, see [`Self::endpoint`]. Fails if one is no
+    /// URI.
+    pub fn addresses<A: Into<String>>(
+        mut self,
+        addresses: impl IntoIterator<Item = A>,
+    ) -> Result<Self, tonic::transport::Error> {
+        for address in addresses {
+            self = self.endpoint(Endpoint::from_shared(address.into())?);
+        }
+        Ok(self)
     }
 
     /// Sets the queue configuration.
@@ -101,6 +134,14 @@ impl Options {
     #[must_use]
     pub fn instance(mut self, name: MetadataValue<Ascii>) -> Self {
         self.instance = Some(name);
+        self
+    }
+
+    /// Sets the identity, so that the members of a cluster take this client for the same process as
+    /// an earlier one that has ended.
+    #[must_use]
+    pub fn identity(mut self, identity: Identity) -> Self {
+        self.identity = identity;
         self
     }
 
@@ -144,7 +185,8 @@ impl Options {
     }
 
     /// Sets the pauses before attempts to reconnect. Defaults to one second, growing to thirty. The
-    /// sequence restarts after a connection of a minute. It should be infinite: the client gives up
+    /// sequence restarts after a connection of a minute. With several addresses, there is a pause
+    /// only after each of them was tried. It should be infinite: the client gives up
     /// at its end.
     #[must_use]
     pub fn pauses(mut self, pauses: ExponentialBuilder) -> Self {

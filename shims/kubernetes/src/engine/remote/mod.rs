@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use backon::ExponentialBuilder;
 use futures::future::BoxFuture;
-use monoceros_client::{Client, Ended, Event, Events, Options, Report, is_lost, reason, si};
+use monoceros_client::{
+    Client, Ended, Event, Events, Identity, Options, Report, is_lost, reason, si,
+};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
@@ -62,6 +64,9 @@ pub struct Service {
 #[derive(Debug)]
 pub struct Remote {
     service: Service,
+    /// Of all sessions, so that a member of a cluster serves the next one without waiting for the
+    /// lease of a lost owner.
+    identity: Identity,
     scene: SharedScene,
     notifications: UnboundedSender<Notification>,
     admin: Admin,
@@ -98,7 +103,8 @@ impl Remote {
     ) -> Self {
         let admin = Admin::new(&service);
         let (outage, session) = (Arc::default(), Mutex::new(None));
-        Self { service, scene, notifications, admin, outage, session }
+        let identity = Identity::new();
+        Self { service, identity, scene, notifications, admin, outage, session }
     }
 
     /// Opens a session with these queues, as soon as the service is reached.
@@ -126,6 +132,7 @@ impl Remote {
             .without_max_times();
         let mut options = Options::new(endpoint.clone(), rm_id)
             .registration(registration)
+            .identity(self.identity.clone())
             .callbacks(answers.clone())
             .pauses(pauses)
             .once();
