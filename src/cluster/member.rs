@@ -22,6 +22,7 @@ use super::operating::OfMember;
 use super::operations::{Operations, OwnState};
 use super::operator::{Facts, OperatorState};
 use super::peers::{Links, Peers, keep_links};
+use super::suspicion::{Suspicion, reacts};
 use super::tls::MemberTls;
 use super::{Listening, MemberEnd, identity, store};
 use crate::chance::random_bits;
@@ -46,6 +47,8 @@ pub(super) struct Parts {
     pub(super) probe: Probe,
     /// TLS of connections to other members.
     pub(super) tls: Option<MemberTls>,
+    /// Whether a member acts at this moment.
+    pub(super) is_heard: Probe,
 }
 
 impl Member {
@@ -60,7 +63,7 @@ impl Member {
         let id = identity::of_this_process(settings)?;
         let tls = listener.and_then(MemberListener::tls);
         let (clock, probe): (Clock, Probe) = (Arc::new(boot_time), accepts_connections);
-        let parts = Parts { id, store, clock, probe, tls };
+        let parts = Parts { id, store, clock, probe, is_heard: reacts, tls };
         Self::begin(&settings.cluster, handle, healthy, listening, parts).map(Some)
     }
 
@@ -81,14 +84,17 @@ impl Member {
             lease: settings.lease,
         };
         let operator = OperatorState::new(facts, handle.cluster_metrics());
+        let details = details(settings, listening);
+        let suspicion = Suspicion { grpc: details.grpc.clone(), is_heard: parts.is_heard };
+        let links = Links::new(parts.tls);
         let membership =
-            Arc::new(Membership::new(me.clone(), Links::new(parts.tls), parts.probe, operator));
+            Arc::new(Membership::new(me.clone(), links, parts.probe, suspicion, operator));
         let counted = Arc::new(AtomicU64::new(0));
         let (sender, readiness) = watch::channel(Readiness::NotYet("joining the cluster".into()));
         let service = Service {
             membership: Arc::clone(&membership),
             healthy,
-            details: details(settings, listening),
+            details,
             counted: Arc::clone(&counted),
             lease: OwnState::Joining,
             scheduler: handle.clone(),

@@ -26,6 +26,7 @@ use tonic::metadata::AsciiMetadataValue;
 
 use super::operator::{Before, OperatorState};
 use super::peers::Links;
+use super::suspicion::Suspicion;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::{Claimant, Claims, Registry, id_of};
@@ -48,6 +49,7 @@ pub(super) struct Membership {
     registry: OnceLock<Weak<Registry>>,
     links: Links,
     probe: Probe,
+    pub(super) suspicion: Suspicion,
     next_call: AtomicU64,
     /// Facts and counts for operators.
     pub(super) operator: OperatorState,
@@ -74,13 +76,20 @@ struct Call {
 }
 
 impl Membership {
-    pub(super) fn new(me: Owner, links: Links, probe: Probe, operator: OperatorState) -> Self {
+    pub(super) fn new(
+        me: Owner,
+        links: Links,
+        probe: Probe,
+        suspicion: Suspicion,
+        operator: OperatorState,
+    ) -> Self {
         let (calls, frees, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             handle: OnceLock::new(),
             registry: OnceLock::new(),
             links,
             probe,
+            suspicion,
             next_call: AtomicU64::new(1),
             operator,
             state: Mutex::new(State { me, calls, frees, held }),
@@ -254,6 +263,9 @@ impl Membership {
 impl Claims for Membership {
     fn claim(&self, claimant: Claimant) -> BoxFuture<'_, Result<u64, ClaimRefusal>> {
         async move {
+            if let Some(suspects) = &claimant.suspects {
+                self.refuse_false_suspicion(suspects).await?;
+            }
             let claimed = self.claim_here(claimant).await;
             self.operator.count(claimed.as_ref().map(|_| ()));
             claimed
@@ -292,6 +304,10 @@ impl Claims for Membership {
 
     fn incarnation(&self) -> AsciiMetadataValue {
         id_of(self.state().me.incarnation.0)
+    }
+
+    fn members(&self) -> Vec<String> {
+        self.addresses()
     }
 
     fn serve(&self, registry: &Arc<Registry>) {

@@ -14,7 +14,8 @@
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
 //! `tls` (their encryption), `identity` (the id), `store` (the arbiter), `operations` and
-//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them).
+//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them),
+//! `suspicion` (owners that clients take for lost).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -41,6 +42,8 @@ mod operator;
 pub mod peers;
 #[cfg(feature = "cluster")]
 mod store;
+#[cfg(feature = "cluster")]
+mod suspicion;
 #[cfg(all(test, feature = "cluster"))]
 mod tests;
 #[cfg(feature = "cluster")]

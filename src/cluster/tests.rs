@@ -78,6 +78,7 @@ impl Cluster {
             clock: Arc::clone(&self.clock),
             probe,
             tls: None,
+            is_heard: probe,
         };
         let member = Member::begin(&cluster, &handle, healthy, listening, parts).unwrap();
         let registry = Registry::new(handle.clone(), &settings, None);
@@ -250,6 +251,36 @@ fn a_proof_takes_the_rm_along_at_once() {
         assert!(begun.elapsed() < LEASE / 4, "{:?}", begun.elapsed());
         let other = b.register(Some("a secret of another process")).await;
         assert_eq!(other, Ok(3), "at its owner");
+    });
+}
+
+#[test]
+fn a_false_suspicion_is_sent_back_to_the_owner() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        let deaf = cluster.start("c", |_| async { false }.boxed());
+        deaf.until_ready().await;
+        assert_eq!(a.register(PROOF).await, Ok(1));
+        cluster.acquainted().await;
+        assert_eq!(b.registry.members(), ["b:50051", "a:50051", "c:50051"]);
+        let suspicion = |incarnation: &str| Origin {
+            proof: Proof::parse(PROOF.unwrap()),
+            suspects: Some(incarnation.to_owned()),
+            ..Origin::default()
+        };
+        let of_a = a.registry.scheduler_id();
+        let of_a = suspicion(of_a.to_str().unwrap());
+        let refused = b.register_with("", of_a.clone()).await.err();
+        let Some(RegistrationRefusal::Claim(refusal)) = refused else { panic!("{refused:?}") };
+        let member = "a".to_owned();
+        let redirect = ClaimRefusal::NotOwner { member, owner: Some("a:50051".to_owned()) };
+        assert_eq!(refusal, redirect);
+        assert!(a.serves(), "nothing was claimed");
+
+        assert_eq!(deaf.register_with("", of_a.clone()).await.unwrap().session, 2);
+        // The suspect itself answers, and so does a member that knows no such suspect.
+        assert_eq!(a.register_with("", of_a).await.unwrap().session, 3);
+        assert_eq!(b.register_with("", suspicion("none")).await.unwrap().session, 4);
     });
 }
 

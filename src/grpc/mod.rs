@@ -136,6 +136,15 @@ pub const PROOF_HEADER: &str = "x-si-proof";
 /// Metadata of a call that a member of a cluster passes on: `MEMBER/INCARNATION`. Refused from
 /// anybody else.
 pub const FORWARDED_HEADER: &str = "x-si-forwarded";
+/// Metadata of a registration in a cluster: the incarnation of the owner that fell silent for the
+/// client process.
+pub const SUSPECTS_HEADER: &str = "x-si-suspects";
+/// Metadata of the reply to a registration in a cluster: the gRPC addresses of the members that
+/// live, separated by commas, the owner's first.
+pub const MEMBERS_HEADER: &str = "x-si-members";
+/// Metadata of a stream: `yes` asks for beats. In the reply to it: the distance of beats in
+/// milliseconds, if there are any.
+pub const BEAT_HEADER: &str = "x-si-beat";
 /// Trailer: the gRPC address of the member of the cluster that serves the resource manager.
 pub const OWNER_TRAILER: &str = "x-si-owner";
 /// Trailer: the machine-readable reason of a status.
@@ -301,6 +310,12 @@ impl scheduler_server::Scheduler for Service {
         metadata.insert(SESSION_HEADER, session.into());
         metadata.insert(SCHEDULER_HEADER, self.0.registry.scheduler_id());
         metadata.insert(REGISTERED_HEADER, MetadataValue::from_static(outcome.name()));
+        let members = self.0.registry.members();
+        if !members.is_empty()
+            && let Ok(members) = members.join(",").parse()
+        {
+            metadata.insert(MEMBERS_HEADER, members);
+        }
         if let Some(taken) = taken {
             metadata.insert(TAKEN_SEQ_HEADER, taken.into());
         }

@@ -20,13 +20,14 @@ use futures::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::reader::RequestReader;
-use super::GrpcEdge;
 use super::encoded::Encoded;
 use super::end::internal;
 use super::incoming::Messages;
 use super::kind::StreamKind;
+use super::{BEAT_HEADER, GrpcEdge};
 use crate::identity::Identity;
 
+mod beat;
 mod reader;
 mod taken;
 mod writer;
@@ -52,8 +53,12 @@ pub(super) async fn open<K: StreamKind>(
         Err(end) if K::farewell(&end).is_none() => return Err(reader.stream.status(&end)),
         Err(end) => reader.stream.close(end),
     }
+    let mut writer = writer;
     if reader.is_bound() {
         requests.bound();
+        if metadata.get(BEAT_HEADER).is_some_and(|asked| asked == "yes") {
+            writer = writer.beating();
+        }
     }
     let headers = writer.headers();
     let writer = writer.begun();

@@ -36,6 +36,9 @@ pub trait Claims: Send + Sync {
     /// The present incarnation of this member, in place of the id of a run.
     fn incarnation(&self) -> AsciiMetadataValue;
 
+    /// The gRPC addresses of the members that live, this one first.
+    fn members(&self) -> Vec<String>;
+
     /// Sets the registry whose sessions end when claims are lost. Called once, before any claim.
     fn serve(&self, registry: &Arc<Registry>);
 }
@@ -57,6 +60,8 @@ pub struct Claimant {
     pub attempt: Option<u64>,
     /// The number of the last session that the process had.
     pub shown: Option<u64>,
+    /// The incarnation of the owner that fell silent for the process.
+    pub suspects: Option<String>,
 }
 
 /// Secret of a client process, by which any member knows it again.

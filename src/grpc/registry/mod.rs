@@ -169,6 +169,12 @@ impl Registry {
         self.claims.as_ref().is_none_or(|claims| claims.may_decide())
     }
 
+    /// The gRPC addresses of the members of the cluster that live, this one first. Empty without a
+    /// cluster.
+    pub fn members(&self) -> Vec<String> {
+        self.claims.as_ref().map(|claims| claims.members()).unwrap_or_default()
+    }
+
     /// The default options of callback streams.
     pub fn callback_options(&self) -> &attach::CallbackOptions {
         &self.callback

@@ -283,6 +283,7 @@ fn claimant(request: &si::RegisterResourceManagerRequest, origin: &Origin) -> Cl
         proof: origin.proof.clone(),
         attempt: origin.attempt.as_ref().map(Attempt::number),
         shown: origin.shown,
+        suspects: origin.suspects.clone(),
     }
 }
 

@@ -10,6 +10,7 @@ use super::super::end::{RegistrationRefusal, attempt, text};
 use super::super::session::attempt::Attempt;
 use super::super::{
     ATTEMPT_HEADER, INSTANCE_HEADER, PROOF_HEADER, REGISTER_MODE_HEADER, SESSION_HEADER,
+    SUSPECTS_HEADER,
 };
 use super::Proof;
 use crate::identity::Identity;
@@ -44,6 +45,8 @@ pub struct Origin {
     /// The number of the last session that the process had. A text that is no number counts as
     /// none.
     pub shown: Option<u64>,
+    /// The incarnation of the member of a cluster that fell silent for the process.
+    pub suspects: Option<String>,
 }
 
 impl Origin {
@@ -61,8 +64,9 @@ impl Origin {
         let bad_proof = || RegistrationRefusal::BadMetadata(PROOF_HEADER);
         let proof = read(PROOF_HEADER)?.map(|text| Proof::parse(text).ok_or_else(bad_proof));
         let shown = read(SESSION_HEADER)?.and_then(|text| text.parse().ok());
+        let suspects = read(SUSPECTS_HEADER)?.map(ToOwned::to_owned);
         let caller = caller.name().to_owned();
-        Ok(Self { mode, instance, attempt, caller, proof: proof.transpose()?, shown })
+        Ok(Self { mode, instance, attempt, caller, proof: proof.transpose()?, shown, suspects })
     }
 }
 
@@ -109,9 +113,11 @@ mod tests {
             (RegistrationMode::Attach, Some("pod-1"))
         );
         metadata.insert(SESSION_HEADER, "7".parse().unwrap());
+        metadata.insert(SUSPECTS_HEADER, "00ff".parse().unwrap());
         metadata.insert(PROOF_HEADER, "sixteen bytes at".parse().unwrap());
         let origin = Origin::read(&metadata, &Identity::anybody()).unwrap();
         assert_eq!((origin.shown, origin.proof.is_some()), (Some(7), true));
+        assert_eq!(origin.suspects.as_deref(), Some("00ff"));
         assert!(!format!("{origin:?}").contains("sixteen"), "a proof is a secret");
         for bad in ["x".repeat(15), "x".repeat(65)] {
             metadata.insert(PROOF_HEADER, bad.parse().unwrap());

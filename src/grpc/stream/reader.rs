@@ -90,6 +90,7 @@ impl<K: StreamKind> RequestReader<K> {
             edge: Arc::clone(&self.edge),
             stream: Arc::clone(&self.stream),
             taken: None,
+            beat: None,
             has_sent_farewell: false,
             kind: PhantomData,
         }

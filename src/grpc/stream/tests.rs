@@ -20,6 +20,7 @@ use super::super::{
 use super::*;
 use crate::settings::Settings;
 
+mod beats;
 mod numbered;
 
 /// Runs a test with a scheduler where `rm` is registered.

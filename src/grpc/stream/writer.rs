@@ -11,13 +11,14 @@ use tonic::Status;
 use tonic::metadata::{MetadataMap, MetadataValue};
 
 use super::ReplyStream;
+use super::beat::{Beat, DISTANCE_MS};
 use super::taken::TakenReports;
 use crate::grpc::encoded::Encoded;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::kind::StreamKind;
 use crate::grpc::reply::Reply as _;
 use crate::grpc::stream_handle::StreamHandle;
-use crate::grpc::{GrpcEdge, SCHEDULER_HEADER, SESSION_HEADER, TAKEN_SEQ_HEADER};
+use crate::grpc::{BEAT_HEADER, GrpcEdge, SCHEDULER_HEADER, SESSION_HEADER, TAKEN_SEQ_HEADER};
 
 /// The server's direction of a stream.
 pub(super) struct ReplyWriter<K: StreamKind> {
@@ -25,6 +26,8 @@ pub(super) struct ReplyWriter<K: StreamKind> {
     pub(super) stream: Arc<StreamHandle>,
     /// The reports of taken requests. `None` if the client does not number them.
     pub(super) taken: Option<TakenReports>,
+    /// The beats of a stream in a cluster. `None` if the client asked for none.
+    pub(super) beat: Option<Beat>,
     /// Set once the farewell message was sent, or was not needed.
     pub(super) has_sent_farewell: bool,
     pub(super) kind: PhantomData<K>,
@@ -40,7 +43,17 @@ impl<K: StreamKind> ReplyWriter<K> {
         if let Some(numbering) = self.stream.numbering() {
             headers.insert(TAKEN_SEQ_HEADER, MetadataValue::from(numbering.taken));
         }
+        if self.beat.is_some() {
+            headers.insert(BEAT_HEADER, MetadataValue::from(DISTANCE_MS));
+        }
         headers
+    }
+
+    /// Begins to beat, if other members of a cluster live to which the client could go.
+    pub(super) fn beating(mut self) -> Self {
+        let has_others = K::CARRIES_ALLOCATIONS && self.edge.registry.members().len() > 1;
+        self.beat = has_others.then(|| Beat::since(Instant::now()));
+        self
     }
 
     /// Records that the headers were sent.
@@ -79,12 +92,17 @@ impl<K: StreamKind> ReplyWriter<K> {
             // is in the outbox already.
             let half_closed = self.stream.is_half_closed();
             if let Some(reply) = self.next_reply(half_closed) {
+                if let Some(beat) = &mut self.beat {
+                    *beat = Beat::since(Instant::now());
+                }
                 return Some(Ok(reply));
             }
             if half_closed {
                 return None;
             }
-            let due = self.taken.as_ref().and_then(TakenReports::due);
+            let report = self.taken.as_ref().and_then(TakenReports::due);
+            let beat = self.beat.as_ref().map(Beat::due);
+            let due = report.into_iter().chain(beat).min();
             let due = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -101,7 +119,7 @@ impl<K: StreamKind> ReplyWriter<K> {
     }
 
     /// The next queued reply, or a report of the last number taken if that is overdue or the stream
-    /// is about to end.
+    /// is about to end, or a beat.
     fn next_reply(&mut self, is_last: bool) -> Option<Encoded<K::Reply>> {
         let session = self.stream.session()?;
         let traces = self.edge.traces.as_ref();
@@ -115,11 +133,14 @@ impl<K: StreamKind> ReplyWriter<K> {
         if let Some(traces) = traces {
             traces.sent(session.rm_id(), &new);
         }
-        let Some(reports) = &mut self.taken else { return reply };
+        let beats = self.beat.as_ref().is_some_and(|beat| beat.due() <= Instant::now());
+        let Some(reports) = &mut self.taken else {
+            return reply.or_else(|| beats.then(Encoded::default));
+        };
         let taken = session.taken(reports.reported());
         let is_due =
             reports.is_due(taken, Instant::now()) || (is_last && taken > reports.reported());
-        if reply.is_none() && !is_due {
+        if reply.is_none() && !is_due && !beats {
             return None;
         }
         reports.report(taken);
