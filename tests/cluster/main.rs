@@ -9,6 +9,7 @@ mod harness;
 #[allow(dead_code, unreachable_pub, reason = "the tests of the store use all of it")]
 #[path = "../../cluster/store/tests/etcd/servers.rs"]
 mod servers;
+mod takeover;
 
 use std::time::Duration;
 
