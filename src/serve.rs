@@ -268,11 +268,17 @@ impl Running {
             let (beside, healthy) = (beside.clone(), of_probes.clone());
             let rest = &settings.rest;
             let stop = shutdown.clone();
-            let rest = rest::router_for_members(handle, beside, rest, healthy, stop);
+            let rest = rest::router_of_service(handle, beside, rest, healthy, stop, None);
             listener.into_edge(rest, shutdown)
         });
-        let of_registrations =
-            grpc::RegistrationSources { policies: policy_files, claims, members };
+        let routing = self.member.as_ref().map(Member::routing);
+        let of_calls = routing.clone();
+        let of_registrations = grpc::RegistrationSources {
+            policies: policy_files,
+            claims,
+            members,
+            routing: of_calls,
+        };
         self.edges.spawn(async move {
             let served = grpc::serve(
                 rpc,
@@ -289,7 +295,9 @@ impl Running {
         let access = Arc::clone(access);
         self.edges.spawn(async move {
             let rest = &settings.rest;
-            let served = rest::serve(http, handle, beside, access, rest, of_probes, shutdown);
+            let router =
+                rest::router_of_service(handle, beside, rest, of_probes, shutdown, routing);
+            let served = rest::serve_clients(http, router, access, rest);
             served.await.context("REST edge")
         });
     }

@@ -17,6 +17,7 @@ use super::{Listening, MemberEnd};
 use crate::files::Refresh;
 use crate::grpc::MembersEdge;
 use crate::grpc::registry::Claims;
+use crate::grpc::routing::Routing;
 use crate::settings::Settings;
 use crate::watchdog::{Healthy, Readiness};
 
@@ -46,6 +47,11 @@ impl Member {
 
     /// The operations for operators.
     pub fn operations(&self) -> Arc<dyn Operations> {
+        match self.0 {}
+    }
+
+    /// The way to other members.
+    pub fn routing(&self) -> Arc<dyn Routing> {
         match self.0 {}
     }
 

@@ -2,7 +2,7 @@
 //! record.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use monoceros_actors::{ClusterEvent, SchedulerHandle};
@@ -24,8 +24,6 @@ pub(super) struct Service {
     pub(super) healthy: Healthy,
     /// Addresses and version. The load is added.
     pub(super) details: Details,
-    /// Nodes and applications, counted by a task.
-    pub(super) counted: Arc<AtomicU64>,
     pub(super) lease: OwnState,
     /// Gets the events of this member.
     pub(super) scheduler: SchedulerHandle,
@@ -80,7 +78,7 @@ impl Host for Service {
         match effect {
             Effect::Answer(call, answer) => self.membership.answer(call, answer),
             Effect::Forward(call, rm, owner) => {
-                tokio::spawn(Arc::clone(&self.membership).redirect(call, rm, owner));
+                tokio::spawn(Arc::clone(&self.membership).forward(call, rm, owner));
             }
             Effect::EndSession(rm, epoch, reason) => self.end_session(&rm, epoch, reason),
             Effect::DeregistrationEnded(rm, _) => self.membership.freed(&rm),
@@ -125,7 +123,7 @@ impl Host for Service {
 
     fn details(&mut self) -> Details {
         let sessions = u64::try_from(self.membership.served()).unwrap_or(u64::MAX);
-        let counted = self.counted.load(Ordering::Relaxed);
+        let counted = self.membership.counted().load(Ordering::Relaxed);
         let load = sessions.saturating_mul(SESSION_LOAD).saturating_add(counted);
         let draining = self.membership.operator.is_draining();
         Details { load, draining, ..self.details.clone() }

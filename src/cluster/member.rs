@@ -22,11 +22,13 @@ use super::operating::OfMember;
 use super::operations::{Operations, OwnState};
 use super::operator::{Facts, OperatorState};
 use super::peers::{Links, Peers, keep_links};
+use super::routing::Sources;
 use super::suspicion::{Suspicion, reacts};
 use super::tls::MemberTls;
 use super::{Listening, MemberEnd, identity, store};
 use crate::chance::random_bits;
 use crate::grpc::registry::Claims;
+use crate::grpc::routing::Routing;
 use crate::settings::{ClusterSettings, Settings};
 use crate::watchdog::{Healthy, Readiness};
 
@@ -89,13 +91,11 @@ impl Member {
         let links = Links::new(parts.tls);
         let membership =
             Arc::new(Membership::new(me.clone(), links, parts.probe, suspicion, operator));
-        let counted = Arc::new(AtomicU64::new(0));
         let (sender, readiness) = watch::channel(Readiness::NotYet("joining the cluster".into()));
         let service = Service {
             membership: Arc::clone(&membership),
             healthy,
             details,
-            counted: Arc::clone(&counted),
             lease: OwnState::Joining,
             scheduler: handle.clone(),
             readiness: sender,
@@ -108,11 +108,13 @@ impl Member {
             "this process is a member of a cluster"
         );
         let arbiter = Arbiter::new(parts.store);
+        let sources = Sources { arbiter: arbiter.clone(), metrics: handle.cluster_metrics() };
         let driver = Driver::new(me, timing, arbiter, parts.clock, service);
         let (driver, access) = driver.context("`cluster.lease`")?;
         let members = access.watch_members();
         let views = access.view();
-        membership.run_by(access);
+        membership.run_by(access, sources);
+        let counted = Arc::clone(membership.counted());
         let links = tokio::spawn(keep_links(Arc::downgrade(&membership), members));
         let (sender, outcome) = watch::channel(None);
         let of_driver = Arc::clone(&membership);
@@ -129,6 +131,11 @@ impl Member {
 
     /// The claims of registrations.
     pub fn claims(&self) -> Arc<dyn Claims> {
+        Arc::clone(&self.membership) as _
+    }
+
+    /// The way to other members.
+    pub fn routing(&self) -> Arc<dyn Routing> {
         Arc::clone(&self.membership) as _
     }
 

@@ -14,8 +14,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use monoceros_cluster::{
-    CallId, Epoch, Event, Forwarded, Holder, Incarnation, Owner, ProofHash, Refusal, Registration,
-    RmId,
+    CallId, Epoch, Event, Holder, Incarnation, Owner, ProofHash, Refusal, Registration, RmId,
 };
 use monoceros_cluster_store::Handle;
 use sha2::{Digest as _, Sha256};
@@ -26,10 +25,13 @@ use tonic::metadata::AsciiMetadataValue;
 
 use super::operator::{Before, OperatorState};
 use super::peers::Links;
+use super::routing::{RecentOwners, Sources};
+use super::spreading::HandedOn;
 use super::suspicion::Suspicion;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::{Claimant, Claims, Registry, id_of};
+use crate::grpc::routing::PassableCall;
 use crate::locked::locked;
 
 /// Time within which an owner has to accept a connection.
@@ -48,6 +50,12 @@ pub(super) struct Membership {
     handle: OnceLock<Handle>,
     registry: OnceLock<Weak<Registry>>,
     links: Links,
+    /// Set before anything is claimed.
+    sources: OnceLock<Arc<Sources>>,
+    recent_owners: Mutex<RecentOwners>,
+    handed_on: Mutex<HandedOn>,
+    /// Nodes and applications, counted by a task.
+    counted: Arc<AtomicU64>,
     probe: Probe,
     pub(super) suspicion: Suspicion,
     next_call: AtomicU64,
@@ -72,6 +80,7 @@ struct Call {
     rm: RmId,
     instance: Option<String>,
     before: Before,
+    passable: Option<PassableCall>,
     answer: oneshot::Sender<Result<u64, ClaimRefusal>>,
 }
 
@@ -88,6 +97,10 @@ impl Membership {
             handle: OnceLock::new(),
             registry: OnceLock::new(),
             links,
+            sources: OnceLock::new(),
+            recent_owners: Mutex::default(),
+            handed_on: Mutex::default(),
+            counted: Arc::default(),
             probe,
             suspicion,
             next_call: AtomicU64::new(1),
@@ -96,9 +109,27 @@ impl Membership {
         }
     }
 
-    /// Sets the access to the driver. Only the first call counts.
-    pub(super) fn run_by(&self, handle: Handle) {
+    /// Sets the access to the driver, the arbiter and the metrics. Only the first call counts.
+    pub(super) fn run_by(&self, handle: Handle, sources: Sources) {
+        let _ = self.sources.set(Arc::new(sources));
         let _ = self.handle.set(handle);
+    }
+
+    pub(super) fn sources(&self) -> Option<&Arc<Sources>> {
+        self.sources.get()
+    }
+
+    pub(super) fn recent_owners(&self) -> MutexGuard<'_, RecentOwners> {
+        locked(&self.recent_owners)
+    }
+
+    pub(super) fn handed_on(&self) -> MutexGuard<'_, HandedOn> {
+        locked(&self.handed_on)
+    }
+
+    /// The number of nodes and applications.
+    pub(super) fn counted(&self) -> &Arc<AtomicU64> {
+        &self.counted
     }
 
     pub(super) fn handle(&self) -> Option<&Handle> {
@@ -134,6 +165,13 @@ impl Membership {
         self.state().held.keys().cloned().collect()
     }
 
+    /// Number of resource managers that are served here, and of registrations without an answer.
+    pub(super) fn sessions_and_calls(&self) -> usize {
+        let state = self.state();
+        let is_new = |call: &&Call| !state.held.contains_key(&call.rm);
+        state.held.len() + state.calls.values().filter(is_new).count()
+    }
+
     /// Number of resource managers that are served here.
     pub(super) fn served(&self) -> usize {
         self.state().held.len()
@@ -166,25 +204,21 @@ impl Membership {
         }
     }
 
-    /// Redirects a registration to the owner, or reports that the owner cannot be reached.
-    pub(super) async fn redirect(self: Arc<Self>, call: CallId, rm: RmId, owner: Owner) {
-        let address = self.address_of(&owner);
-        let is_reachable = match &address {
-            Some(address) => (self.probe)(address.clone()).await,
-            // Its record is younger than the last renewal here.
-            None => true,
-        };
-        let Some(handle) = self.handle() else { return };
-        if !is_reachable {
-            handle.send(Event::ForwardEnded(call, rm, Forwarded::NoAnswer)).await;
-            return;
-        }
-        // The driver comes first: it refuses another registration while this one is open.
-        handle.send(Event::ForwardEnded(call, rm, Forwarded::Answered)).await;
+    /// The call of a registration, if it can be made at another member.
+    pub(super) fn call_of(&self, call: CallId) -> Option<PassableCall> {
+        self.state().calls.get(&call)?.passable.clone()
+    }
+
+    /// Whether the gRPC edge of another member can be reached.
+    pub(super) fn probe(&self, address: String) -> BoxFuture<'static, bool> {
+        (self.probe)(address)
+    }
+
+    /// Refuses a registration that has no answer yet.
+    pub(super) fn refuse_call(&self, call: CallId, refusal: ClaimRefusal) {
         if let Some(Call { answer, .. }) = self.state().calls.remove(&call) {
-            let member = owner.member.0.to_string();
             // The caller may have gone.
-            let _ = answer.send(Err(ClaimRefusal::NotOwner { member, owner: address }));
+            let _ = answer.send(Err(refusal));
         }
     }
 
@@ -238,7 +272,7 @@ impl Membership {
         let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
         let call = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
-        let instance = claimant.instance.clone();
+        let (instance, passable) = (claimant.instance.clone(), claimant.call.clone());
         if self.operator.is_draining() {
             let successor = self.takers().into_iter().min_by_key(|(_, load)| *load);
             let owner = successor.and_then(|(owner, _)| self.address_of(&owner));
@@ -247,7 +281,7 @@ impl Membership {
         let registration = registration(call, claimant);
         let rm = registration.rm.clone();
         let before = Before::of(&handle.view().borrow(), &rm);
-        self.state().calls.insert(call, Call { rm, instance, before, answer });
+        self.state().calls.insert(call, Call { rm, instance, before, passable, answer });
         if let Err(refusal) = handle.register(registration) {
             self.state().calls.remove(&call);
             return Err(self.refusal(refusal));
@@ -266,6 +300,7 @@ impl Claims for Membership {
             if let Some(suspects) = &claimant.suspects {
                 self.refuse_false_suspicion(suspects).await?;
             }
+            self.hand_on(&claimant).await?;
             let claimed = self.claim_here(claimant).await;
             self.operator.count(claimed.as_ref().map(|_| ()));
             claimed
@@ -338,7 +373,7 @@ fn registration(call: CallId, claimant: Claimant) -> Registration {
         rm: RmId(claimant.rm_id.into()),
         holder,
         shown_epoch: claimant.shown.map(Epoch),
-        is_forwarded: false,
+        is_forwarded: claimant.is_forwarded,
         since_ms: u64::try_from(now_ns() / 1_000_000).unwrap_or_default(),
     }
 }

@@ -13,9 +13,10 @@
 //!
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
-//! `tls` (their encryption), `identity` (the id), `store` (the arbiter), `operations` and
-//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them),
-//! `suspicion` (owners that clients take for lost).
+//! `tls` (their encryption), `routing` and `spreading` (the member for a call and for a new resource
+//! manager), `suspicion` (owners that clients take for lost), `identity` (the id), `store` (the
+//! arbiter), `operations` and `operating` (calls of operators), `operator` and `observer` (state,
+//! counts and events for them).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -40,6 +41,10 @@ pub mod operations;
 mod operator;
 #[cfg(feature = "cluster")]
 pub mod peers;
+#[cfg(feature = "cluster")]
+mod routing;
+#[cfg(feature = "cluster")]
+mod spreading;
 #[cfg(feature = "cluster")]
 mod store;
 #[cfg(feature = "cluster")]

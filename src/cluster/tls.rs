@@ -163,3 +163,75 @@ impl ServerCertVerifier for PinnedNames {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rustls_pki_types::ServerName;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+
+    /// Files of an authority and of a member whose certificate has this name.
+    fn files(folder: &str, name: &str) -> (PathBuf, ClusterTlsSettings) {
+        let folder = format!("monoceros-members-{}-{folder}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let mut parameters = CertificateParams::default();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let ca = parameters.self_signed(&key).unwrap();
+        let issuer = Issuer::new(parameters, key);
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = certificate.signed_by(&key, &issuer).unwrap();
+        let written = |file: &str, text: String| {
+            let path = folder.join(file);
+            fs::write(&path, text).unwrap();
+            Some(path)
+        };
+        let settings = ClusterTlsSettings {
+            ca: written("ca.crt", ca.pem()),
+            certificate: written("tls.crt", certificate.pem()),
+            key: written("tls.key", key.serialize_pem()),
+            server_name: None,
+            names: vec!["dns=member".parse().unwrap()],
+        };
+        (folder, settings)
+    }
+
+    /// Whether a member connects to another one.
+    async fn connects(client: &MemberTls, server: &MemberTls) -> Result<(), String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let server = Arc::clone(&server.server);
+        let accepted = tokio::spawn(async move { server.accept(accepted).await.map(drop) });
+        let connector = TlsConnector::from(client.client.current());
+        let host = ServerName::try_from("another.example").unwrap();
+        let connected = connector.connect(host, stream).await.map(drop);
+        connected.map_err(|error| error.to_string())?;
+        accepted.await.unwrap().map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn only_a_pinned_name_of_the_authority_is_connected_to() {
+        let (folder, settings) = files("good", "member");
+        let (bad_folder, bad) = files("bad", "stranger");
+        let good = MemberTls::load(&settings).unwrap().unwrap();
+        assert_eq!(connects(&good, &good).await, Ok(()));
+        let stranger = MemberTls::load(&bad).unwrap().unwrap();
+        connects(&good, &stranger).await.unwrap_err();
+        // The name is wrong, too, where the authority is right.
+        let error = connects(&stranger, &stranger).await.unwrap_err();
+        assert!(error.contains("name"), "{error}");
+        let plain = ClusterTlsSettings { names: Vec::new(), ..settings };
+        assert!(MemberTls::load(&plain).unwrap().is_none());
+        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(bad_folder).unwrap();
+    }
+}

@@ -27,7 +27,8 @@
 //! [`legacy`], [`stream`], [`end`], [`attach`]; besides them `admin`, `metrics`, `health`, `ending`
 //! (ends their streams at a shutdown), `members` (the same services for
 //! other members of a cluster), `shared` (replies shared by several callers), `wrapped`
-//! (wraps a service in such a layer) and `rights` (the right that each method needs).
+//! (wraps a service in such a layer) `rights` (the right that each method needs)
+//! and [`routing`] (calls at other members of a cluster).
 
 mod admin;
 mod aliases;
@@ -48,6 +49,7 @@ pub mod outbox;
 pub mod registry;
 pub mod reply;
 mod rights;
+pub mod routing;
 pub mod session;
 mod shared;
 pub mod stream;
@@ -83,7 +85,7 @@ use tonic_reflection::server::{Builder as Reflection, v1alpha};
 use self::aliases::{Alias, PublishedScheduler};
 use self::end::RegistrationRefusal;
 use self::ending::Ending;
-pub(crate) use self::incoming::pace;
+pub(crate) use self::incoming::{missing_header, pace};
 
 use self::incoming::IncomingLayer;
 use self::kind::{Allocations, Applications, Nodes};
@@ -93,6 +95,7 @@ pub use self::members::{ForwardedBy, MembersEdge};
 pub(crate) use self::members::{PING_EVERY, PING_PATIENCE, member_windows};
 use self::registry::{Claims, Origin, Registered, Registry};
 use self::rights::RightsLayer;
+use self::routing::{PassableCall, Routing};
 use self::shared::Sharing;
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
@@ -145,6 +148,12 @@ pub const MEMBERS_HEADER: &str = "x-si-members";
 /// Metadata of a stream: `yes` asks for beats. In the reply to it: the distance of beats in
 /// milliseconds, if there are any.
 pub const BEAT_HEADER: &str = "x-si-beat";
+/// Metadata of a stream that a member of a cluster passes on: the resource manager,
+/// percent-encoded.
+const FORWARDED_RM_HEADER: &str = "x-si-forwarded-rm";
+/// Metadata of a registration or a stream in a cluster: `yes` asks for the address of the owner in
+/// place of its answer.
+pub const REDIRECT_HEADER: &str = "x-si-redirect";
 /// Trailer: the gRPC address of the member of the cluster that serves the resource manager.
 pub const OWNER_TRAILER: &str = "x-si-owner";
 /// Trailer: the machine-readable reason of a status.
@@ -168,6 +177,8 @@ pub struct RegistrationSources {
     pub claims: Option<Arc<dyn Claims>>,
     /// The edge for the other members of the cluster.
     pub members: Option<MembersEdge>,
+    /// The way to the other members of the cluster.
+    pub routing: Option<Arc<dyn Routing>>,
 }
 
 /// State that all calls share.
@@ -201,12 +212,12 @@ pub async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let Source { handle, door, logbook, traces } = source;
     let reads = shared::Reads::new(door);
-    let RegistrationSources { policies, claims, members } = sources;
+    let RegistrationSources { policies, claims, members, routing } = sources;
     let is_member = claims.is_some();
     let registry = Registry::new(handle.clone(), settings, policies).with_claims(claims);
     logbook.sessions.are_in(&registry);
     let grace = settings.shutdown.grace();
-    let incoming = IncomingLayer::new(&settings.grpc, &settings.limits);
+    let incoming = IncomingLayer::new(&settings.grpc, &settings.limits, routing);
     let settings = &settings.grpc;
     let max_bytes = settings.max_recv_message_bytes.get();
     let edge = Arc::new(GrpcEdge { handle, registry, traces, shutdown: shutdown.clone() });
@@ -294,7 +305,9 @@ impl scheduler_server::Scheduler for Service {
     ) -> Result<Response<si::RegisterResourceManagerResponse>, Status> {
         let caller = Identity::of(request.extensions());
         caller.check_rm(&request.get_ref().rm_id)?;
-        let origin = Origin::read(request.metadata(), &caller)?;
+        let mut origin = Origin::read(request.metadata(), &caller)?;
+        origin.call = request.extensions().get::<PassableCall>().cloned();
+        origin.is_forwarded = request.extensions().get::<ForwardedBy>().is_some();
         let registry = Arc::clone(&self.0.registry);
         let deadline = registry.registration_deadline();
         let request = request.into_inner();

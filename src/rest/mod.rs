@@ -8,12 +8,15 @@
 //! redirects, methods and decoding that it does not support.
 //!
 //! # Invariants
+//! * In a cluster, `members` finds the members that a request concerns, before all else.
 //! * Nothing here changes the scheduler: every endpoint reads.
 //! * Documents are made and compressed on threads for blocking work, so that a large one delays
 //!   neither other requests nor the scheduler.
 //! * Everything that grows with the cluster is read within the memory bound that all edges share
 //!   ([`crate::reads`]).
 //! * An error of a handler is an error object. Only errors before a handler are plain text.
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -38,6 +41,7 @@ mod failures;
 mod gathered;
 mod history;
 mod lists;
+mod members;
 mod page;
 mod probes;
 mod replies;
@@ -51,13 +55,15 @@ mod tests;
 mod validation;
 
 pub use probes::serve_probes;
-pub use server::{router_for_members, serve};
+pub use server::{router_of_service, serve, serve_clients};
 pub use source::Reads;
 
 use events::Pump;
 use failures::Failure;
 use routes::{Endpoint, Route};
 
+use crate::grpc::FORWARDED_HEADER;
+use crate::grpc::routing::Routing;
 use crate::identity::layer::Peer;
 use crate::identity::{Identity, Right};
 use crate::logbook::Logbook;
@@ -87,8 +93,19 @@ fn router_until<S: Reads>(
     guard: Guard,
 ) -> Router {
     let (joined, pump) = (Joined::new(door), Pump::default());
-    let edge = RestEdge { source, logbook, max_body_bytes, healthy, stopping, guard, joined, pump };
-    Router::new().fallback(answer::<S>).with_state(edge)
+    let routing = None;
+    let edge = RestEdge {
+        source,
+        logbook,
+        max_body_bytes,
+        healthy,
+        stopping,
+        guard,
+        joined,
+        pump,
+        routing,
+    };
+    edge.into_router()
 }
 
 /// Access to the endpoints.
@@ -148,6 +165,14 @@ struct RestEdge<S> {
     guard: Guard,
     joined: Joined<Failure>,
     pump: Pump,
+    /// The way to the other members of a cluster. `None` for requests of members.
+    routing: Option<Arc<dyn Routing>>,
+}
+
+impl<S: Reads> RestEdge<S> {
+    fn into_router(self) -> Router {
+        Router::new().fallback(answer::<S>).with_state(self)
+    }
 }
 
 /// Resolves the partition of the endpoint for the caller.
@@ -177,7 +202,13 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let response = match admitted(edge.guard, &parts).await {
-        Ok((endpoint, caller)) => found(&edge, endpoint, &parts, &caller, body).await,
+        Ok((endpoint, caller)) => match &edge.routing {
+            Some(_) if parts.headers.contains_key(FORWARDED_HEADER) => members::refused(),
+            Some(routing) if routing.has_others() => {
+                members::answer(&edge, &**routing, endpoint, &parts, &caller, body).await
+            }
+            Some(_) | None => found(&edge, endpoint, &parts, &caller, body).await,
+        },
         Err(response) => response,
     };
     log_answer(&parts, &response, began);

@@ -24,13 +24,15 @@ use tokio_util::sync::CancellationToken;
 use tower::{Layer as _, ServiceExt as _};
 use tracing::{debug, info, warn};
 
-use super::{Guard, Reads, router_until};
+use super::events::Pump;
+use super::{Guard, Reads, RestEdge};
 use crate::connections::{Connections, OpenCall};
 use crate::grpc::pace::Pace;
+use crate::grpc::routing::Routing;
 use crate::identity::Access;
 use crate::identity::layer::IdentityLayer;
 use crate::logbook::Logbook;
-use crate::reads::Door;
+use crate::reads::{Door, Joined};
 use crate::settings::RestSettings;
 use crate::watchdog::Healthy;
 
@@ -46,30 +48,52 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn serve<S: Reads>(
     connections: Connections,
     source: S,
-    (door, logbook): (Door, Logbook),
+    beside: (Door, Logbook),
     access: Arc<Access>,
     settings: &RestSettings,
     healthy: Healthy,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
+    let router = router_of_service(source, beside, settings, healthy, shutdown, None);
+    serve_clients(connections, router, access, settings).await
+}
+
+/// Serves clients with a router of [`router_of_service`].
+pub async fn serve_clients(
+    connections: Connections,
+    router: Router,
+    access: Arc<Access>,
+    settings: &RestSettings,
+) -> io::Result<()> {
     info!(address = %connections.address()?, "serving REST");
-    let guard = Guard::Rules { open_metrics: settings.open_metrics };
-    let max_body = settings.max_body_bytes.get();
-    let router = router_until(source, door, logbook, max_body, healthy, shutdown, guard);
     serve_router(connections, router, access, settings.body_timeout).await
 }
 
-/// The endpoints for other members of the cluster, which pass on the caller.
-pub fn router_for_members<S: Reads>(
+/// Makes the router of a service. With `routing` it answers for all members of a cluster, and
+/// without for this process.
+pub fn router_of_service<S: Reads>(
     source: S,
     (door, logbook): (Door, Logbook),
     settings: &RestSettings,
     healthy: Healthy,
-    shutdown: CancellationToken,
+    stopping: CancellationToken,
+    routing: Option<Arc<dyn Routing>>,
 ) -> Router {
     let guard = Guard::Rules { open_metrics: settings.open_metrics };
-    let max_body = settings.max_body_bytes.get();
-    router_until(source, door, logbook, max_body, healthy, shutdown, guard)
+    let max_body_bytes = settings.max_body_bytes.get();
+    let (joined, pump) = (Joined::new(door), Pump::default());
+    let edge = RestEdge {
+        source,
+        logbook,
+        max_body_bytes,
+        healthy,
+        stopping,
+        guard,
+        joined,
+        pump,
+        routing,
+    };
+    edge.into_router()
 }
 
 /// Serves any router. A request body may pause for at most `patience`.

@@ -12,6 +12,7 @@
 //! * No more of a message is kept than there is credit for, and no worker thread is blocked for
 //!   longer than a message of [`AT_ONCE_BYTES`] takes.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,21 +21,22 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, pending, poll_fn};
+use hyper::body::Frame;
 use tokio::time::{Instant, timeout_at};
-use tonic::Code;
 use tonic::body::Body;
-use tonic::codegen::Body as _;
+use tonic::codegen::Body as HttpBody;
 use tonic::codegen::http::HeaderMap;
 use tonic::codegen::http::header::CONTENT_LENGTH;
+use tonic::{Code, Status};
 
 use self::decompression::{decompressed, decompressed_length};
 use self::raw::run_large;
-use super::Common;
 use super::budget::{Credit, Exhausted, FREE_BYTES, Pool};
 use super::calls::Call;
 use super::measure::{Measure, Most, measure};
 use super::pace::Pace;
 use super::shapes::{Method, ShapeId};
+use super::{Common, head};
 use crate::grpc::end::StreamEnd;
 use crate::grpc::shared::HEAD_BYTES;
 
@@ -59,6 +61,8 @@ pub(in crate::grpc) struct Messages {
     frames: Option<Frames>,
     large: Option<BoxFuture<'static, (Frames, Result<RawMessage, Broken>)>>,
     is_over: bool,
+    /// The first message, if it was looked at before it is taken.
+    ahead: Option<Result<Option<RawMessage>, Broken>>,
     /// The call. `None` unless the request is a stream.
     call: Option<Arc<Call>>,
 }
@@ -110,7 +114,7 @@ impl Messages {
             patience: common.patience,
             common: Arc::clone(common),
         };
-        Self { frames: Some(frames), large: None, is_over: false, call }
+        Self { frames: Some(frames), large: None, is_over: false, ahead: None, call }
     }
 
     /// Whether a large message is being received.
@@ -139,12 +143,41 @@ impl Messages {
         }
     }
 
+    /// Looks at the first message, which stays the next one. `None` if there is none, or it is
+    /// refused.
+    pub(super) async fn peek(&mut self) -> Option<&RawMessage> {
+        if self.ahead.is_none() {
+            self.ahead = Some(self.message().await);
+        }
+        self.ahead.as_ref()?.as_ref().ok()?.as_ref()
+    }
+
+    /// The body again, from the next message on. A message that was looked at is uncompressed.
+    pub(super) fn into_body(self) -> Body {
+        let Some(frames) = self.frames else { return Body::empty() };
+        let (first, credit) = match self.ahead {
+            None => (None, None),
+            Some(Ok(Some(message))) => {
+                let (bytes, credit) = message.into_bytes_as_received();
+                (Some(bytes), Some(credit))
+            }
+            Some(Ok(None) | Err(_)) => return Body::empty(),
+        };
+        let first = first.into_iter().flat_map(|bytes| [head(bytes.len()), bytes]);
+        let read = first.chain([frames.unread.freeze()]).filter(|bytes| !bytes.is_empty());
+        let rest = Rest { read: read.collect(), credit, body: frames.body };
+        Body::new(rest)
+    }
+
     /// The next message. `None` once the client has closed its side.
     pub(in crate::grpc) async fn message(&mut self) -> Result<Option<RawMessage>, Broken> {
         poll_fn(|cx| self.poll_message(cx)).await
     }
 
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<RawMessage>, Broken>> {
+        if let Some(ahead) = self.ahead.take() {
+            return Poll::Ready(ahead);
+        }
         loop {
             if self.is_over {
                 return Poll::Ready(Ok(None));
@@ -323,6 +356,30 @@ impl Frames {
         }
         let (shape, common) = (self.shape, Arc::clone(common));
         Ok(RawMessage { bytes, measure, shape, credit, common })
+    }
+}
+
+/// The rest of a body of which a part was read.
+struct Rest {
+    read: VecDeque<Bytes>,
+    /// Of the bytes that were read, held until they are taken.
+    credit: Option<Charge>,
+    body: Body,
+}
+
+impl HttpBody for Rest {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(bytes) = self.read.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        self.credit = None;
+        Pin::new(&mut self.body).poll_frame(cx)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! identity ─▶ IncomingLayer ─ a stream ──────▶ stream::open takes its Messages: bind, then decode
+//!                           │                └▶ in a cluster also copied to another member
 //!                           └ unary request ─▶ read whole, measured, forwarded unchanged
 //! ```
 //!
@@ -22,10 +23,13 @@
 //! * A call keeps its connection in use once its message has arrived, a stream once it is bound.
 //!
 //! Reading order: [`calls`], [`shapes`], [`measure`], [`budget`], [`pace`], [`messages`],
-//! [`outgoing`].
+//! [`outgoing`], [`elsewhere`],
+//! [`anywhere`].
 
+mod anywhere;
 mod budget;
 mod calls;
+mod elsewhere;
 pub(super) mod fuzzing;
 mod measure;
 mod messages;
@@ -51,15 +55,19 @@ use tonic::codegen::http::{Extensions, HeaderMap, HeaderValue, Request, Response
 use tonic::codegen::{Body as HttpBody, BoxFuture};
 use tower::{Layer, Service};
 
+pub(crate) use self::anywhere::missing_header;
 pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
 
+use self::anywhere::may_go_elsewhere;
 use self::budget::Budget;
 use self::calls::{Call, CallKind, Caller, OpenCalls};
+use self::elsewhere::{Arriving, is_of_member, is_of_one_rm};
 use self::measure::Most;
 use self::messages::{AT_ONCE_BYTES, check_announced};
 use self::outgoing::Outgoing;
 use self::shapes::{Method, Shapes};
 use super::end::StreamEnd;
+use super::routing::{ACCEPT_ENCODING, PassableCall, Routing};
 use super::shared::{ENCODING, HEAD_BYTES};
 use crate::identity::Identity;
 use crate::identity::layer::Peer;
@@ -81,17 +89,24 @@ pub(super) struct Common {
     max_items: usize,
     /// How long a body may arrive, or a reply be received, without progress.
     patience: Duration,
+    /// How long a stream may be open before it names its resource manager.
+    bind_timeout: Duration,
     calls: Arc<OpenCalls>,
 }
 
 /// Reads requests in front of the services.
-#[derive(Clone, Debug)]
-pub(super) struct IncomingLayer(Arc<Common>);
+#[derive(Clone)]
+pub(super) struct IncomingLayer {
+    common: Arc<Common>,
+    /// The other members of the cluster.
+    routing: Option<Arc<dyn Routing>>,
+}
 
 /// A service behind the [`IncomingLayer`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Incoming<S> {
     common: Arc<Common>,
+    routing: Option<Arc<dyn Routing>>,
     inner: S,
 }
 
@@ -113,14 +128,19 @@ impl Common {
             max_bytes: grpc.max_recv_message_bytes.get(),
             max_items: limits.items_per_message.get(),
             patience: grpc.body_timeout,
+            bind_timeout: grpc.bind_timeout,
             calls: Arc::new(OpenCalls::new(grpc.max_streams.get())),
         }
     }
 }
 
 impl IncomingLayer {
-    pub(super) fn new(grpc: &GrpcSettings, limits: &LimitSettings) -> Self {
-        Self(Arc::new(Common::new(grpc, limits)))
+    pub(super) fn new(
+        grpc: &GrpcSettings,
+        limits: &LimitSettings,
+        routing: Option<Arc<dyn Routing>>,
+    ) -> Self {
+        Self { common: Arc::new(Common::new(grpc, limits)), routing }
     }
 }
 
@@ -128,7 +148,8 @@ impl<S> Layer<S> for IncomingLayer {
     type Service = Incoming<S>;
 
     fn layer(&self, inner: S) -> Incoming<S> {
-        Incoming { common: Arc::clone(&self.0), inner }
+        let Self { common, routing } = self.clone();
+        Incoming { common, routing, inner }
     }
 }
 
@@ -161,15 +182,34 @@ where
             return Box::pin(async move { Ok(answered.await?.map(Body::new)) });
         };
         let common = Arc::clone(&self.common);
+        let of_member = is_of_member(&request);
+        let routing = self.routing.clone().filter(|routing| {
+            let is_routed = if method.is_stream {
+                is_of_one_rm(path)
+            } else {
+                !of_member && (kind == CallKind::Registration || may_go_elsewhere(path))
+            };
+            is_routed && (of_member || routing.has_others())
+        });
         Box::pin(async move {
             let patience = (!method.is_stream).then_some(common.patience);
             let call = match common.admit(request.extensions()) {
                 Ok(call) => call,
                 Err(end) => return Ok(Status::from(&end).into_http()),
             };
+            if let Some(routing) = routing.clone().filter(|_| method.is_stream) {
+                let arriving = Arriving { common, routing, inner, method, call: Arc::clone(&call) };
+                let answered = if of_member {
+                    arriving.of_member(request).await
+                } else {
+                    arriving.of_client(request).await
+                };
+                return Ok(answered.map(|body| Body::new(Outgoing::new(body, call, peer, None))));
+            }
+            let is_passable = routing.is_some();
             let prepared = tokio::select! {
                 biased;
-                prepared = common.prepare(method, request, &call) => prepared,
+                prepared = common.prepare(method, request, &call, is_passable) => prepared,
                 end = call.turned_away() => Err(end),
             };
             // The kind of a stream is known only after its first message.
@@ -179,13 +219,19 @@ where
             };
             let answered = match prepared {
                 Ok((request, charge, length)) => {
-                    let answered = answer(&mut inner, request, length).await;
+                    let passable = request.extensions().get::<PassableCall>().cloned();
+                    let answered = match (&routing, passable) {
+                        (Some(routing), Some(passable)) => {
+                            common.somewhere(&**routing, method, inner, request, passable).await
+                        }
+                        _ => answer(&mut inner, request, length).await?.map(Body::new),
+                    };
                     drop(charge);
-                    answered?
+                    answered
                 }
                 Err(end) => return Ok(Status::from(&end).into_http()),
             };
-            Ok(answered.map(|body| Body::new(Outgoing::new(Body::new(body), call, peer, patience))))
+            Ok(answered.map(|body| Body::new(Outgoing::new(body, call, peer, patience))))
         })
     }
 }
@@ -218,12 +264,14 @@ impl Common {
         Ok(self.calls.begin(caller, of_connection))
     }
 
-    /// Prepares the request for the service. Returns it with its credit and its length.
+    /// Prepares the request for the service. Returns it with its credit and its length. A passable
+    /// one can also be sent to another member.
     async fn prepare(
         self: &Arc<Self>,
         method: Method,
         mut request: Request<Body>,
         call: &Arc<Call>,
+        is_passable: bool,
     ) -> Result<(Request<Body>, Option<Charge>, usize), StreamEnd> {
         let Some(is_gzip) = is_gzip(request.headers()) else {
             // The service refuses it without reading it.
@@ -252,10 +300,49 @@ impl Common {
         };
         let (message, charge) = message.into_bytes().await?;
         let length = message.len();
-        let body = OneMessage { head: Some(head(length)), message: Some(message) };
-        *request.body_mut() = Body::new(body);
+        if is_passable {
+            let passable = PassableCall::new(&request, message.clone());
+            request.extensions_mut().insert(passable);
+        }
+        *request.body_mut() = Body::new(one_message(message));
         Ok((request, Some(charge), length))
     }
+}
+
+impl Common {
+    /// Has a unary call answered by this member, by another one, or by all.
+    async fn somewhere<S, B>(
+        &self,
+        routing: &dyn Routing,
+        method: Method,
+        mut inner: S,
+        mut request: Request<Body>,
+        call: PassableCall,
+    ) -> Response<Body>
+    where
+        S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let length = call.message().len();
+        if !may_go_elsewhere(request.uri().path()) {
+            let Ok(answered) = answer(&mut inner, request, length).await;
+            return call.take_answer().unwrap_or_else(|| answered.map(Body::new));
+        }
+        let here = async |is_list: bool| {
+            if is_list {
+                request.headers_mut().remove(ACCEPT_ENCODING);
+            }
+            let Ok(answered) = answer(&mut inner, request, length).await;
+            answered.map(Body::new)
+        };
+        anywhere::answer(self, routing, method, &call, here).await
+    }
+}
+
+/// A body of one uncompressed message.
+pub(super) fn one_message(message: Bytes) -> impl HttpBody<Data = Bytes, Error = Status> {
+    OneMessage { head: Some(head(message.len())), message: Some(message) }
 }
 
 /// Lets the service answer a request. If decoding takes long, notifies the runtime that the thread

@@ -55,6 +55,10 @@ pub(super) struct Shape {
     pub(super) own_bytes: usize,
     /// The field that names the resource manager, if there is one.
     pub(super) rm_id: Option<u32>,
+    /// The same field, also where it is spelled `rm_id`.
+    pub(super) rm: Option<u32>,
+    /// The field that names the partition, if there is one.
+    pub(super) partition: Option<u32>,
 }
 
 /// One method of a service.
@@ -166,8 +170,12 @@ fn shape(of: ShapeId, ids: &HashMap<&str, ShapeId>, found: &[(String, &Descripto
         let is_boxed = !is_list
             && matches!(kind, FieldKind::Message(id) if leads_to(of, id, found, ids, &mut Vec::new()));
         shape.fields[number] = Some(Field { kind, is_list, is_boxed });
-        if field.name() == "rmID" && kind == FieldKind::Text {
-            shape.rm_id = u32::try_from(number).ok();
+        let number = u32::try_from(number).ok();
+        match field.name() {
+            "rmID" if kind == FieldKind::Text => (shape.rm_id, shape.rm) = (number, number),
+            "rm_id" if kind == FieldKind::Text => shape.rm = number,
+            "partition_name" if kind == FieldKind::Text => shape.partition = number,
+            _ => {}
         }
     }
     shape

@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use tonic::metadata::AsciiMetadataValue;
 
 use super::super::end::ClaimRefusal;
+use super::super::routing::PassableCall;
 use super::Registry;
 
 /// Membership of this process in a cluster.
@@ -62,6 +63,10 @@ pub struct Claimant {
     pub shown: Option<u64>,
     /// The incarnation of the owner that fell silent for the process.
     pub suspects: Option<String>,
+    /// The call, if it can be made at another member.
+    pub call: Option<PassableCall>,
+    /// Whether another member has passed the call on.
+    pub is_forwarded: bool,
 }
 
 /// Secret of a client process, by which any member knows it again.

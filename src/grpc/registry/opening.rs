@@ -284,6 +284,8 @@ fn claimant(request: &si::RegisterResourceManagerRequest, origin: &Origin) -> Cl
         attempt: origin.attempt.as_ref().map(Attempt::number),
         shown: origin.shown,
         suspects: origin.suspects.clone(),
+        call: origin.call.clone(),
+        is_forwarded: origin.is_forwarded,
     }
 }
 

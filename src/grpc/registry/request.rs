@@ -7,6 +7,7 @@ use monoceros_proto::si::v1 as si;
 use tonic::metadata::MetadataMap;
 
 use super::super::end::{RegistrationRefusal, attempt, text};
+use super::super::routing::PassableCall;
 use super::super::session::attempt::Attempt;
 use super::super::{
     ATTEMPT_HEADER, INSTANCE_HEADER, PROOF_HEADER, REGISTER_MODE_HEADER, SESSION_HEADER,
@@ -47,6 +48,10 @@ pub struct Origin {
     pub shown: Option<u64>,
     /// The incarnation of the member of a cluster that fell silent for the process.
     pub suspects: Option<String>,
+    /// The call, if it can be made at another member of the cluster.
+    pub call: Option<PassableCall>,
+    /// Whether another member of the cluster has passed the call on.
+    pub is_forwarded: bool,
 }
 
 impl Origin {
@@ -66,7 +71,8 @@ impl Origin {
         let shown = read(SESSION_HEADER)?.and_then(|text| text.parse().ok());
         let suspects = read(SUSPECTS_HEADER)?.map(ToOwned::to_owned);
         let caller = caller.name().to_owned();
-        Ok(Self { mode, instance, attempt, caller, proof: proof.transpose()?, shown, suspects })
+        let proof = proof.transpose()?;
+        Ok(Self { mode, instance, attempt, caller, proof, shown, suspects, ..Self::default() })
     }
 }
 

@@ -119,6 +119,16 @@ impl RawMessage {
         Ok((self.bytes, Charge { _credit: self.credit }))
     }
 
+    /// The bytes, and the credit that they have.
+    pub(super) fn into_bytes_as_received(self) -> (Bytes, Charge) {
+        (self.bytes, Charge { _credit: self.credit })
+    }
+
+    /// The bytes, uncompressed.
+    pub(in crate::grpc::incoming) fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     fn weight(&self) -> usize {
         self.measure.decoded_bytes.max(self.bytes.len())
     }

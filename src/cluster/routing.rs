@@ -1,0 +1,260 @@
+//! The member of the cluster to which calls of a resource manager (RM) go.
+//!
+//! # What is known of owners
+//! The last renewal read all claims. A registration that went to another member since is noted
+//! until the next renewal. If both name nobody, the claim is read from the arbiter: a stream may
+//! follow its registration at once. Nothing is decided by this: the member that is asked says
+//! whether it serves the RM.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use monoceros_actors::metrics::{ClusterMetrics, ForwardKind};
+use monoceros_cluster::{Key, Life, MemberRecord, Nanos, Owner, Record, Reply, Request, RmId};
+use monoceros_cluster_store::{Arbiter, View};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tower::Service as _;
+
+use super::membership::Membership;
+use super::peers::Peer;
+use crate::grpc::end::ClaimRefusal;
+use crate::grpc::routing::{Remote, Route, Routing};
+use crate::identity::Identity;
+
+/// Owners that are younger than the last renewal.
+#[derive(Debug, Default)]
+pub(super) struct RecentOwners(BTreeMap<RmId, (Owner, Nanos)>);
+
+impl RecentOwners {
+    /// Notes the owner of an RM, as known at `now`. Forgets those that are older than the read at
+    /// `read_at`.
+    fn note(&mut self, rm: &RmId, owner: &Owner, now: Nanos, read_at: Nanos) {
+        self.0.retain(|_, (_, noted_at)| *noted_at >= read_at);
+        self.0.insert(rm.clone(), (owner.clone(), now));
+    }
+
+    /// The RMs whose owners were noted after the read at `read_at`.
+    fn ids(&self, read_at: Nanos) -> Vec<RmId> {
+        let young = self.0.iter().filter(|(_, (_, noted_at))| *noted_at >= read_at);
+        young.map(|(rm, _)| rm.clone()).collect()
+    }
+
+    /// The owner of an RM, if it was noted after the read at `read_at`.
+    fn of(&self, rm: &RmId, read_at: Nanos) -> Option<&Owner> {
+        self.0.get(rm).filter(|(_, noted_at)| *noted_at >= read_at).map(|(owner, _)| owner)
+    }
+}
+
+/// Access to the arbiter and the metrics.
+pub(super) struct Sources {
+    pub(super) arbiter: Arbiter,
+    pub(super) metrics: ClusterMetrics,
+}
+
+impl Membership {
+    /// The cluster as the last renewal read it.
+    pub(super) fn view(&self) -> Option<Arc<View>> {
+        Some(Arc::clone(&*self.handle()?.view().borrow()))
+    }
+
+    /// Counts a call that another member gets.
+    pub(super) fn count_forward(&self, kind: ForwardKind) {
+        if let Some(sources) = self.sources() {
+            sources.metrics.forwarded(kind);
+        }
+    }
+
+    /// Notes which member serves an RM.
+    pub(super) fn note_owner(&self, rm: &RmId, owner: &Owner) {
+        let (Some(handle), Some(view)) = (self.handle(), self.view()) else { return };
+        self.recent_owners().note(rm, owner, handle.now(), view.read_at);
+    }
+
+    /// The owner of an RM by what is known here. `None`: nobody, as far as is known.
+    fn known_owner(&self, rm: &RmId) -> Option<Owner> {
+        let view = self.view()?;
+        if let Some(owner) = self.recent_owners().of(rm, view.read_at) {
+            return Some(owner.clone());
+        }
+        let owner = view.claims.get(rm)?.value.owner.clone()?;
+        is_alive(&view, &owner).then_some(owner)
+    }
+
+    /// Whether an RM is claimed by nobody that lives, as far as is known here.
+    pub(super) fn seems_free(&self, rm: &RmId) -> bool {
+        self.known_owner(rm).is_none()
+    }
+
+    /// Reads the owner of an RM from the arbiter. `None`: the claim names nobody.
+    async fn read_owner(&self, rm: &RmId) -> Result<Option<Owner>, ClaimRefusal> {
+        let sources = self.sources().ok_or(ClaimRefusal::Fenced)?;
+        let read = sources.arbiter.ask(Request::Read(Key::Claim(rm.clone()))).await;
+        match read {
+            Ok(Reply::Read(found, _)) => {
+                let claim = found.and_then(|found| match found.value {
+                    Record::Claim(claim) => Some(claim),
+                    _ => None,
+                });
+                let owner = claim.and_then(|claim| claim.owner);
+                if let Some(owner) = &owner {
+                    self.note_owner(rm, owner);
+                }
+                Ok(owner)
+            }
+            Ok(_) | Err(_) => Err(ClaimRefusal::ArbiterUnavailable),
+        }
+    }
+
+    /// The way to the owner of an RM that is not served here.
+    fn way_to(&self, owner: &Owner) -> Route {
+        let me = self.me();
+        let Some(view) = self.view() else { return Route::Here };
+        let member = owner.member.0.to_string();
+        match view.members.get(&owner.member).map(|record| &record.value) {
+            _ if *owner == me => Route::Here,
+            Some(record) if record.owner == *owner && record.life != Life::Alive => Route::Here,
+            // It has begun again, or its record is younger than the last renewal.
+            Some(record) if record.owner != *owner => Route::Here,
+            None => Route::Refused(ClaimRefusal::OwnerUnreachable { member }),
+            Some(record) => match self.peer(owner) {
+                Some(peer) => {
+                    Route::To(Arc::new(Counted { peer, sources: self.sources().cloned() }))
+                }
+                None => Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) }),
+            },
+        }
+    }
+}
+
+fn is_alive(view: &View, owner: &Owner) -> bool {
+    let record = view.members.get(&owner.member).map(|record| &record.value);
+    record.is_some_and(|record| record.owner == *owner && record.life == Life::Alive)
+}
+
+fn grpc_of(record: &MemberRecord) -> Option<String> {
+    Some(record.details.grpc.clone()).filter(|address| !address.is_empty())
+}
+
+impl Routing for Membership {
+    fn has_others(&self) -> bool {
+        let me = self.me().member;
+        self.view().is_some_and(|view| {
+            let mut records = view.members.values().map(|record| &record.value);
+            records.any(|record| record.life == Life::Alive && record.owner.member != me)
+        })
+    }
+
+    fn others(&self) -> Vec<Arc<dyn Remote>> {
+        let counted = |peer| Counted { peer, sources: self.sources().cloned() };
+        self.peers().into_iter().map(|peer| Arc::new(counted(peer)) as Arc<dyn Remote>).collect()
+    }
+
+    fn resource_managers(&self) -> Vec<String> {
+        let Some(view) = self.view() else { return Vec::new() };
+        let recent = self.recent_owners().ids(view.read_at);
+        let owned = view.claims.iter().filter(|(_, claim)| {
+            claim.value.owner.as_ref().is_some_and(|owner| is_alive(&view, owner))
+        });
+        let ids: BTreeSet<_> =
+            owned.map(|(rm, _)| rm.clone()).chain(recent).chain(self.held()).collect();
+        ids.into_iter().map(|rm| rm.0.to_string()).collect()
+    }
+
+    fn serves(&self, rm_id: &str) -> bool {
+        self.serves(&RmId(rm_id.into()))
+    }
+
+    fn route<'a>(&'a self, rm_id: &'a str, is_anew: bool) -> BoxFuture<'a, Route> {
+        async move {
+            let rm = RmId(rm_id.into());
+            if self.serves(&rm) {
+                return Route::Here;
+            }
+            // An owner that is not heard may have been replaced since the last renewal.
+            let is_current =
+                |owner: &Owner| !is_anew && self.peer(owner).is_some_and(|peer| peer.is_heard());
+            let known = self.known_owner(&rm).filter(is_current);
+            match known {
+                Some(owner) => self.way_to(&owner),
+                None => match self.read_owner(&rm).await {
+                    Ok(Some(owner)) => self.way_to(&owner),
+                    Ok(None) => Route::Here,
+                    Err(refusal) => Route::Refused(refusal),
+                },
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Another member, whose calls are counted.
+struct Counted {
+    peer: Peer,
+    sources: Option<Arc<Sources>>,
+}
+
+impl Remote for Counted {
+    fn id(&self) -> &str {
+        self.peer.id()
+    }
+
+    fn grpc(&self) -> &str {
+        self.peer.grpc()
+    }
+
+    fn send(
+        &self,
+        request: http::Request<Body>,
+        caller: &Identity,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, Status>> {
+        if let Some(sources) = &self.sources {
+            let is_call = request.headers().contains_key(http::header::CONTENT_TYPE);
+            let kind = if is_call { ForwardKind::Call } else { ForwardKind::Rest };
+            sources.metrics.forwarded(kind);
+        }
+        self.peer.send(request, caller)
+    }
+}
+
+impl Remote for Peer {
+    fn id(&self) -> &str {
+        Peer::id(self)
+    }
+
+    fn grpc(&self) -> &str {
+        Peer::grpc(self)
+    }
+
+    fn send(
+        &self,
+        mut request: http::Request<Body>,
+        caller: &Identity,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, Status>> {
+        self.mark(request.headers_mut(), caller);
+        self.channel().call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_cluster::{Incarnation, MemberId};
+
+    use super::*;
+
+    #[test]
+    fn a_recent_owner_counts_until_the_next_read() {
+        let owner = Owner { member: MemberId("a".into()), incarnation: Incarnation(1) };
+        let (rm, other) = (RmId("rm".into()), RmId("other".into()));
+        let mut recent = RecentOwners::default();
+        recent.note(&rm, &owner, 15, 10);
+        assert_eq!(recent.of(&rm, 10), Some(&owner));
+        assert_eq!(recent.of(&rm, 16), None);
+        assert_eq!(recent.of(&other, 10), None);
+        recent.note(&other, &owner, 17, 16);
+        assert_eq!(recent.0.len(), 1);
+    }
+}

@@ -1,0 +1,189 @@
+//! Registrations that are made at another member: at the owner of the resource manager (RM), or,
+//! for an RM that nobody owns, at a member with less load.
+//!
+//! # Why not at the member where the RM came
+//! Clients know few addresses, and all RMs of a member that is lost come to the same ones. So an RM
+//! without an owner goes to the less loaded of two members that are drawn by chance, if that one has
+//! less load than this. RMs that were just handed on count at once, since no record shows them yet.
+//!
+//! # Invariant
+//! A registration that another member has passed on is not passed on again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use monoceros_actors::metrics::ForwardKind;
+use monoceros_cluster::{CallId, Event, Forwarded, Life, MemberId, Owner, RmId, less_loaded};
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+
+use super::membership::{Membership, SESSION_LOAD};
+use super::peers::Peer;
+use crate::chance::random_bits;
+use crate::grpc::end::ClaimRefusal;
+use crate::grpc::registry::Claimant;
+use crate::grpc::routing::PassableCall;
+
+/// Time within which an owner has to show a sign of life.
+const OWNER_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two looks whether an owner shows one.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// RMs that were handed on to each member: for each the beat of the member's record at that time.
+#[derive(Debug, Default)]
+pub(super) struct HandedOn(BTreeMap<MemberId, Vec<u64>>);
+
+impl HandedOn {
+    /// Notes an RM that a member gets while its record has this beat.
+    fn note(&mut self, member: &MemberId, beat: u64) {
+        self.0.entry(member.clone()).or_default().push(beat);
+    }
+
+    /// Number of RMs that the record of a member with this beat cannot show yet.
+    fn unseen(&mut self, member: &MemberId, beat: u64) -> u64 {
+        let Some(beats) = self.0.get_mut(member) else { return 0 };
+        // The renewal that followed may have begun before.
+        beats.retain(|noted| *noted <= beat && beat <= noted.saturating_add(1));
+        u64::try_from(beats.len()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Membership {
+    /// Makes the registration at another member, if nobody owns the RM and another member has less
+    /// load. `Ok(())`: it has to be made here. `Err`: the answer of the other member follows, or the
+    /// client is sent there.
+    pub(super) async fn hand_on(&self, claimant: &Claimant) -> Result<(), ClaimRefusal> {
+        let rm = RmId(claimant.rm_id.as_str().into());
+        let Some(call) = &claimant.call else { return Ok(()) };
+        let Some(peer) = self.less_loaded_peer(&rm).filter(|_| !claimant.is_forwarded) else {
+            return Ok(());
+        };
+        let (member, owner) = (peer.id().to_owned(), Some(peer.grpc().to_owned()));
+        debug!(rm = &*rm.0, member, "new resource manager handed on to another member");
+        let is_made = call.wants_redirect() || {
+            self.count_forward(ForwardKind::Registration);
+            matches!(call.make_at(&peer).await, Ok(Some(())))
+        };
+        if !is_made {
+            return Ok(());
+        }
+        if !call.wants_redirect() {
+            self.note_owner(&rm, peer.owner());
+        }
+        Err(ClaimRefusal::NotOwner { member, owner })
+    }
+
+    /// The member for an RM that nobody owns, counted as handed on. `None`: this one.
+    fn less_loaded_peer(&self, rm: &RmId) -> Option<Peer> {
+        let (handle, view, me) = (self.handle()?, self.view()?, self.me());
+        if !handle.gate().is_open() || self.serves(rm) || !self.seems_free(rm) {
+            return None;
+        }
+        // A member that is drained gets nothing new, and neither does this one then.
+        let own = if self.operator.is_draining() { u64::MAX } else { self.own_load() };
+        let mut handed_on = self.handed_on();
+        let mut loads = vec![(None, own)];
+        for record in view.members.values().map(|record| &record.value) {
+            let is_other = record.life == Life::Alive
+                && record.owner.member != me.member
+                && !record.details.draining;
+            let Some(peer) = is_other.then(|| self.peer(&record.owner)).flatten() else { continue };
+            if peer.is_heard() {
+                let unseen = handed_on.unseen(&record.owner.member, record.beat);
+                let load = record.details.load.saturating_add(unseen.saturating_mul(SESSION_LOAD));
+                loads.push((Some((peer, record.beat)), load));
+            }
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits")]
+        let draws = [random_bits() as u64, random_bits() as u64];
+        let (peer, beat) = less_loaded(&loads, draws)?.clone()?;
+        let is_it = |(other, _): &&(Option<(Peer, u64)>, u64)| {
+            other.as_ref().is_some_and(|(other, _)| other.owner() == peer.owner())
+        };
+        let (_, load) = loads.iter().find(is_it)?;
+        if *load >= own {
+            return None;
+        }
+        handed_on.note(&peer.owner().member, beat);
+        Some(peer)
+    }
+
+    /// Load of this member, with the registrations that are under way.
+    fn own_load(&self) -> u64 {
+        let sessions = u64::try_from(self.sessions_and_calls()).unwrap_or(u64::MAX);
+        let counted = self.counted().load(Ordering::Relaxed);
+        sessions.saturating_mul(SESSION_LOAD).saturating_add(counted)
+    }
+
+    /// Makes a registration at the owner, or sends the client there, and reports to the driver how
+    /// that ended.
+    pub(super) async fn forward(self: Arc<Self>, call: CallId, rm: RmId, owner: Owner) {
+        self.note_owner(&rm, &owner);
+        let passable = self.call_of(call);
+        let ended = match (self.peer(&owner), passable) {
+            (Some(peer), Some(passable)) if !passable.wants_redirect() => {
+                self.count_forward(ForwardKind::Registration);
+                made_at(&peer, &passable).await
+            }
+            (Some(peer), _) if is_heard_in_time(&peer).await => Forwarded::Answered,
+            (Some(_), _) => Forwarded::NoAnswer,
+            // It has no listener for members, or its record is younger than the last renewal.
+            (None, _) => match self.address_of(&owner) {
+                Some(address) if !self.probe(address.clone()).await => Forwarded::NoAnswer,
+                Some(_) | None => Forwarded::Answered,
+            },
+        };
+        let Some(handle) = self.handle() else { return };
+        // The driver comes first: it refuses another registration while this one is open.
+        handle.send(Event::ForwardEnded(call, rm, ended)).await;
+        if ended == Forwarded::Answered {
+            let member = owner.member.0.to_string();
+            let owner = self.address_of(&owner);
+            self.refuse_call(call, ClaimRefusal::NotOwner { member, owner });
+        }
+    }
+}
+
+async fn made_at(peer: &Peer, call: &PassableCall) -> Forwarded {
+    match call.make_at(peer).await {
+        Ok(Some(())) => Forwarded::Answered,
+        Ok(None) => Forwarded::NotOwner,
+        Err(status) => {
+            debug!(member = peer.id(), why = status.message(), "no answer to a registration");
+            Forwarded::NoAnswer
+        }
+    }
+}
+
+/// Whether a member answers pings, now or within a second.
+async fn is_heard_in_time(peer: &Peer) -> bool {
+    let begun = Instant::now();
+    while !peer.is_heard() {
+        if begun.elapsed() >= OWNER_PATIENCE {
+            return false;
+        }
+        sleep(PAUSE).await;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_rm_handed_on_counts_until_the_second_record_after_it() {
+        let member = MemberId("a".into());
+        let mut handed_on = HandedOn::default();
+        handed_on.note(&member, 5);
+        handed_on.note(&member, 6);
+        assert_eq!(handed_on.unseen(&member, 6), 2);
+        assert_eq!(handed_on.unseen(&member, 7), 1);
+        assert_eq!(handed_on.unseen(&member, 8), 0);
+        handed_on.note(&member, 8);
+        assert_eq!(handed_on.unseen(&member, 0), 0, "another incarnation");
+        assert_eq!(handed_on.unseen(&MemberId("b".into()), 1), 0);
+    }
+}

@@ -1,0 +1,273 @@
+//! Calls of operators in a cluster: what concerns one resource manager (RM) is answered by its
+//! owner, and lists are those of all members.
+//!
+//! # Which RM a call concerns
+//! The one that it names, or whose partition it names. A call may leave it out while the whole
+//! cluster has one RM.
+//!
+//! # Lists
+//! All members are asked side by side, for a second at most. Members without an answer are named in
+//! the metadata `x-monoceros-missing-members`, so that none is left out silently.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::join_all;
+use hyper::body::Frame;
+use monoceros_actors::partition_name::rm_id;
+use monoceros_proto::v1;
+use prost::Message;
+use tokio::time::timeout;
+use tonic::body::Body;
+use tonic::codegen::Body as HttpBody;
+use tonic::codegen::http::header::CONTENT_TYPE;
+use tonic::codegen::http::{HeaderMap, HeaderValue, Response};
+use tonic::{Code, Status};
+
+use super::measure::text;
+use super::shapes::{Method, Shape};
+use super::{Common, head};
+use crate::grpc::admin::refusal::CallRefusal;
+use crate::grpc::end::ClaimRefusal;
+use crate::grpc::routing::{GATHER_PATIENCE, MISSING_HEADER, PassableCall, Route, Routing};
+use crate::grpc::shared::HEAD_BYTES;
+
+/// Most bytes of the answer of one member to a list.
+const ANSWER_BYTES: usize = 64 << 20;
+/// Services whose calls may concern one RM.
+const SERVICES: [&str; 2] = ["/monoceros.v1.AdminService/", "/monoceros.v1.MetricsService/"];
+/// Methods that concern this process, all that it has, or a policy group, if they name no RM.
+const WITHOUT_RM: [&str; 6] =
+    ["Shutdown", "GetStateDump", "StreamEvents", "WatchEvents", "UpdateConfig", "ValidateConfig"];
+
+/// The subject of a call.
+enum Subject {
+    /// This process.
+    Here,
+    /// An RM.
+    Rm(String),
+    /// The lists of all members.
+    Sessions,
+    Partitions,
+}
+
+/// Whether calls of this path may be answered by other members.
+pub(super) fn may_go_elsewhere(path: &str) -> bool {
+    SERVICES.iter().any(|service| path.starts_with(service))
+}
+
+/// Has a call answered: by this member, which `here` does, by the owner of its RM, or by all
+/// members. `here` gets whether its answer is merged with others.
+pub(super) async fn answer(
+    common: &Common,
+    routing: &dyn Routing,
+    method: Method,
+    call: &PassableCall,
+    here: impl AsyncFnOnce(bool) -> Response<Body>,
+) -> Response<Body> {
+    match subject(common.shapes.shape(method.request), routing, call) {
+        Ok(Subject::Here) => here(false).await,
+        Ok(Subject::Rm(rm_id)) => match by_owner(routing, &rm_id, call).await {
+            Some(answer) => answer,
+            None => here(false).await,
+        },
+        Ok(Subject::Sessions) => gathered(routing, call, here(true), merge_sessions).await,
+        Ok(Subject::Partitions) => gathered(routing, call, here(true), merge_partitions).await,
+        Err(refusal) => Status::from(refusal).into_http(),
+    }
+}
+
+fn subject(
+    shape: &Shape,
+    routing: &dyn Routing,
+    call: &PassableCall,
+) -> Result<Subject, CallRefusal> {
+    let message = call.message();
+    let named = |field: Option<u32>| field.and_then(|field| text(shape, message, field));
+    let of_partition = named(shape.partition).filter(|name| name.starts_with('[')).map(rm_id);
+    let rm = named(shape.rm).filter(|id| !id.is_empty()).or(of_partition);
+    if let Some(rm) = rm {
+        return Ok(Subject::Rm(rm.to_owned()));
+    }
+    match call.method() {
+        "ListSessions" => return Ok(Subject::Sessions),
+        "ListPartitions" if call.caller().check_read_all().is_ok() => {
+            return Ok(Subject::Partitions);
+        }
+        method if WITHOUT_RM.contains(&method) => return Ok(Subject::Here),
+        _ => {}
+    }
+    let mut registered = routing.resource_managers();
+    match registered.len() {
+        0 => Ok(Subject::Here),
+        1 => Ok(Subject::Rm(registered.remove(0))),
+        count if call.caller().check_known().is_ok() => Err(CallRefusal::RmIdMissing(count)),
+        _ => Ok(Subject::Here),
+    }
+}
+
+/// The answer of the owner of an RM. `None`: this member has to answer.
+async fn by_owner(
+    routing: &dyn Routing,
+    rm_id: &str,
+    call: &PassableCall,
+) -> Option<Response<Body>> {
+    if call.caller().check_read(rm_id).is_err() {
+        // The service refuses the call.
+        return None;
+    }
+    match routing.route(rm_id, false).await {
+        Route::Here => None,
+        Route::Refused(refusal) => Some(Status::from(&refusal).into_http()),
+        Route::To(remote) => {
+            let answered = call.sent_to(&*remote).await;
+            let member = remote.id().to_owned();
+            let unreachable = |_| Status::from(&ClaimRefusal::OwnerUnreachable { member });
+            Some(answered.unwrap_or_else(|status| unreachable(status).into_http()))
+        }
+    }
+}
+
+/// The list of all members: that of this one, and of those that answer in time.
+async fn gathered(
+    routing: &dyn Routing,
+    call: &PassableCall,
+    here: impl Future<Output = Response<Body>>,
+    merge: fn(Vec<Bytes>) -> Result<Vec<u8>, prost::DecodeError>,
+) -> Response<Body> {
+    let uncompressed = call.uncompressed();
+    let others = routing.others();
+    let asked = others.iter().map(|remote| {
+        let answer = async { message(uncompressed.sent_to(&**remote).await.ok()?).await.ok() };
+        async { timeout(GATHER_PATIENCE, answer).await.ok().flatten() }
+    });
+    let here = async { message(here.await).await };
+    let (here, asked) = tokio::join!(here, join_all(asked));
+    let here = match here {
+        Ok(here) => here,
+        Err(refused) => return refused,
+    };
+    let missing = others.iter().zip(&asked).filter(|(_, answer)| answer.is_none());
+    let missing: Vec<_> = missing.map(|(remote, _)| remote.id()).collect();
+    match merge([here].into_iter().chain(asked.into_iter().flatten()).collect()) {
+        Ok(merged) => whole(merged.into(), &missing),
+        Err(error) => {
+            Status::new(Code::Internal, format!("lists do not match: {error}")).into_http()
+        }
+    }
+}
+
+/// The message of a unary answer. `Err` has the answer, if it is a status.
+async fn message(response: Response<Body>) -> Result<Bytes, Response<Body>> {
+    if response.headers().contains_key(Status::GRPC_STATUS) {
+        return Err(response);
+    }
+    let body = axum::body::Body::new(response.into_body());
+    let read = axum::body::to_bytes(body, ANSWER_BYTES).await.ok();
+    let message = read.filter(|read| read.first() == Some(&0) && read.len() >= HEAD_BYTES);
+    let broken = || Status::new(Code::Internal, "a member has sent no list").into_http();
+    Ok(message.ok_or_else(broken)?.slice(HEAD_BYTES..))
+}
+
+fn merge_sessions(lists: Vec<Bytes>) -> Result<Vec<u8>, prost::DecodeError> {
+    let mut merged = v1::ListSessionsResponse::default();
+    for (at, list) in lists.into_iter().enumerate() {
+        let list = v1::ListSessionsResponse::decode(list)?;
+        if at == 0 {
+            merged.scheduler_id = list.scheduler_id;
+        }
+        merged.sessions.extend(list.sessions);
+    }
+    merged.sessions.sort_by(|one, other| one.rm_id.cmp(&other.rm_id));
+    Ok(merged.encode_to_vec())
+}
+
+fn merge_partitions(lists: Vec<Bytes>) -> Result<Vec<u8>, prost::DecodeError> {
+    let mut partitions = Vec::new();
+    for list in lists {
+        partitions.extend(v1::ListPartitionsResponse::decode(list)?.partitions);
+    }
+    partitions.sort_by(by_name);
+    Ok(v1::ListPartitionsResponse { partitions }.encode_to_vec())
+}
+
+/// `default` first, then by name, then by RM.
+fn by_name(one: &v1::PartitionInfo, other: &v1::PartitionInfo) -> Ordering {
+    let key = |it: &v1::PartitionInfo| (it.name != "default", it.name.clone(), it.rm_id.clone());
+    key(one).cmp(&key(other))
+}
+
+/// A unary answer, with the members that gave none.
+fn whole(message: Bytes, missing: &[&str]) -> Response<Body> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
+    let frames = [Frame::data(head(message.len())), Frame::data(message)];
+    let frames = frames.into_iter().chain([Frame::trailers(trailers)]).collect();
+    let mut response = Response::new(Body::new(Whole(frames)));
+    let kind = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    if let Some(missing) = missing_header(missing) {
+        response.headers_mut().insert(MISSING_HEADER, missing);
+    }
+    response
+}
+
+/// The header that names members without an answer. `None` if all have answered.
+pub(crate) fn missing_header(missing: &[&str]) -> Option<HeaderValue> {
+    if missing.is_empty() { None } else { HeaderValue::try_from(missing.join(",")).ok() }
+}
+
+/// A body of ready frames.
+struct Whole(VecDeque<Frame<Bytes>>);
+
+impl HttpBody for Whole {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Poll::Ready(self.0.pop_front().map(Ok))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_merged_in_their_order() {
+        let partition = |name: &str, rm_id: &str| v1::PartitionInfo {
+            name: name.to_owned(),
+            rm_id: rm_id.to_owned(),
+            ..Default::default()
+        };
+        let list =
+            |partitions| Bytes::from(v1::ListPartitionsResponse { partitions }.encode_to_vec());
+        let lists = vec![
+            list(vec![partition("default", "b"), partition("gpu", "a")]),
+            list(vec![]),
+            list(vec![partition("default", "a"), partition("arm", "a")]),
+        ];
+        let merged = merge_partitions(lists).unwrap();
+        let merged = v1::ListPartitionsResponse::decode(&*merged).unwrap().partitions;
+        let names: Vec<_> = merged.iter().map(|it| format!("[{}]{}", it.rm_id, it.name)).collect();
+        assert_eq!(names, ["[a]default", "[b]default", "[a]arm", "[a]gpu"]);
+
+        let sessions = |scheduler: &str, ids: &[&str]| {
+            let session = |id: &&str| v1::SessionInfo { rm_id: (*id).into(), ..Default::default() };
+            let sessions = ids.iter().map(session).collect();
+            let scheduler_id = scheduler.to_owned();
+            Bytes::from(v1::ListSessionsResponse { scheduler_id, sessions }.encode_to_vec())
+        };
+        let merged = merge_sessions(vec![sessions("x", &["b"]), sessions("y", &["c", "a"])]);
+        let merged = v1::ListSessionsResponse::decode(&*merged.unwrap()).unwrap();
+        let ids: Vec<_> = merged.sessions.iter().map(|session| &*session.rm_id).collect();
+        assert_eq!((&*merged.scheduler_id, &*ids), ("x", &["a", "b", "c"][..]));
+        assert!(merge_sessions(vec![Bytes::from_static(b"\xff")]).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! The way of calls to the member of a cluster that serves their resource manager.
+//!
+//! A registration is tried here first; the claim says which member it has to go to
+//! ([`PassableCall`]). A stream goes to the member that the claim names ([`Routing`]). What another
+//! member answers goes to the client as it came.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::header::CONTENT_LENGTH;
+use tonic::codegen::http::{HeaderMap, HeaderName, Method, Request, Response, Uri, Version};
+
+use super::end::ClaimRefusal;
+use super::incoming::one_message;
+use super::{REASON_TRAILER, REDIRECT_HEADER};
+use crate::identity::Identity;
+use crate::locked::locked;
+
+/// Time within which other members have to answer where all are asked.
+pub(crate) const GATHER_PATIENCE: Duration = Duration::from_secs(1);
+/// Header of an answer with the lists of all members: ids of those that gave none, with commas.
+pub const MISSING_HEADER: &str = "x-monoceros-missing-members";
+
+/// The other members of the cluster, and what they serve.
+pub trait Routing: Send + Sync {
+    /// Whether another member lives.
+    fn has_others(&self) -> bool;
+
+    /// The other members that live.
+    fn others(&self) -> Vec<Arc<dyn Remote>>;
+
+    /// The ids of all resource managers that a member serves, as far as is known here.
+    fn resource_managers(&self) -> Vec<String>;
+
+    /// Whether this member serves the resource manager now.
+    fn serves(&self, rm_id: &str) -> bool;
+
+    /// Finds the member for calls of a resource manager: by the claims that were read last, or by
+    /// one read now (`is_anew`).
+    fn route<'a>(&'a self, rm_id: &'a str, is_anew: bool) -> BoxFuture<'a, Route>;
+}
+
+/// The member for calls of a resource manager.
+pub enum Route {
+    /// This member: it serves the resource manager, or nobody does.
+    Here,
+    /// Another member.
+    To(Arc<dyn Remote>),
+    /// No call can be made.
+    Refused(ClaimRefusal),
+}
+
+/// Another member of the cluster.
+pub trait Remote: Send + Sync {
+    /// Its id.
+    fn id(&self) -> &str;
+
+    /// The address of its gRPC edge for clients.
+    fn grpc(&self) -> &str;
+
+    /// Sends a request that is made for `caller`. Fails if the member does not answer; it may have
+    /// received the request all the same.
+    fn send(
+        &self,
+        request: Request<Body>,
+        caller: &Identity,
+    ) -> BoxFuture<'static, Result<Response<Body>, Status>>;
+}
+
+/// A unary call that can be made at another member in place of this one.
+#[derive(Clone)]
+pub struct PassableCall(Arc<Passable>);
+
+struct Passable {
+    uri: Uri,
+    headers: HeaderMap,
+    message: Bytes,
+    caller: Identity,
+    /// The answer of another member.
+    answer: Mutex<Option<Response<Body>>>,
+}
+
+impl PassableCall {
+    /// A call with this one message, uncompressed.
+    pub(super) fn new<B>(request: &Request<B>, message: Bytes) -> Self {
+        let (uri, mut headers) = (request.uri().clone(), request.headers().clone());
+        headers.remove(CONTENT_LENGTH);
+        let caller = Identity::of(request.extensions());
+        Self(Arc::new(Passable { uri, headers, message, caller, answer: Mutex::default() }))
+    }
+
+    /// Whether the client wants the address of the other member in place of its answer.
+    pub fn wants_redirect(&self) -> bool {
+        wants_redirect(&self.0.headers)
+    }
+
+    /// The message.
+    pub(super) fn message(&self) -> &Bytes {
+        &self.0.message
+    }
+
+    /// The name of the method, without its service.
+    pub(super) fn method(&self) -> &str {
+        self.0.uri.path().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The caller.
+    pub(super) fn caller(&self) -> &Identity {
+        &self.0.caller
+    }
+
+    /// The same call, for an answer without compression.
+    pub(super) fn uncompressed(&self) -> Self {
+        let Passable { uri, headers, message, caller, .. } = &*self.0;
+        let (uri, mut headers) = (uri.clone(), headers.clone());
+        headers.remove(ACCEPT_ENCODING);
+        let (message, caller) = (message.clone(), caller.clone());
+        Self(Arc::new(Passable { uri, headers, message, caller, answer: Mutex::default() }))
+    }
+
+    /// Makes the call at another member, and returns its answer.
+    pub(super) async fn sent_to(&self, remote: &dyn Remote) -> Result<Response<Body>, Status> {
+        let Passable { uri, headers, message, caller, .. } = &*self.0;
+        let body = Body::new(one_message(message.clone()));
+        remote.send(request_to(uri, headers.clone(), body), caller).await
+    }
+
+    /// Makes the call at another member. `None`: it answered that it does not serve the resource
+    /// manager either. Its answer is kept, otherwise. Fails if there is none.
+    pub async fn make_at(&self, remote: &dyn Remote) -> Result<Option<()>, Status> {
+        let response = self.sent_to(remote).await?;
+        if is_not_owner(&response) {
+            return Ok(None);
+        }
+        *locked(&self.0.answer) = Some(response);
+        Ok(Some(()))
+    }
+
+    /// The answer of another member, if one has answered.
+    pub(super) fn take_answer(&self) -> Option<Response<Body>> {
+        locked(&self.0.answer).take()
+    }
+}
+
+impl fmt::Debug for PassableCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Headers may have a secret of the client.
+        f.debug_struct("PassableCall").field("uri", &self.0.uri).finish_non_exhaustive()
+    }
+}
+
+/// A request to another member.
+pub(super) fn request_to(uri: &Uri, headers: HeaderMap, body: Body) -> Request<Body> {
+    let mut request = Request::new(body);
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() = uri.clone();
+    *request.headers_mut() = headers;
+    request
+}
+
+/// Header of the encodings that the client can read.
+pub(super) const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
+/// Whether the client wants the address of the owner, and no forwarding.
+pub(super) fn wants_redirect(headers: &HeaderMap) -> bool {
+    headers.get(REDIRECT_HEADER).is_some_and(|value| value == "yes")
+}
+
+/// Whether a member answered that it does not serve the resource manager.
+pub(super) fn is_not_owner<B>(response: &Response<B>) -> bool {
+    response.headers().get(REASON_TRAILER).is_some_and(|reason| reason == "NOT_OWNER")
+}

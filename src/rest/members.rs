@@ -1,0 +1,242 @@
+//! Requests in a cluster: what concerns one resource manager (RM) is answered by its owner, and
+//! lists are those of all members.
+//!
+//! # Which member answers
+//! A partition that is named as `[rm]name` is read at the owner of the RM. A plain name is looked for
+//! here first, and then at the other members in the order of their ids.
+//!
+//! # Lists
+//! All members are asked side by side, for a second at most, and the rows of this member come first.
+//! Members without an answer are named in the header `x-monoceros-missing-members`.
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST, HeaderName,
+    IF_NONE_MATCH, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use axum::http::request::Parts;
+use axum::http::{Method, Request, StatusCode, Version};
+use axum::response::Response;
+use futures::future::join_all;
+use monoceros_actors::partition_name::{plain_name, rm_id};
+use tokio::time::timeout;
+
+use super::failures::Failure;
+use super::replies::error_object;
+use super::routes::Endpoint;
+use super::{Reads, RestEdge, found, readable};
+use crate::grpc::routing::{GATHER_PATIENCE, MISSING_HEADER, Remote, Route, Routing};
+use crate::grpc::{FORWARDED_HEADER, missing_header};
+use crate::identity::Identity;
+
+/// Most bytes of the list of one member.
+const LIST_BYTES: usize = 64 << 20;
+/// Most bytes of an error object that is looked at.
+const ERROR_BYTES: usize = 4 << 10;
+/// Headers of a connection, which concern no other one.
+const OF_CONNECTION: [HeaderName; 7] =
+    [CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TE, TRANSFER_ENCODING, UPGRADE];
+
+/// The part of a list before its rows. The rows follow, then the end.
+struct Form {
+    beginning: &'static str,
+    end: &'static str,
+}
+
+/// A list of rows.
+const ROWS: Form = Form { beginning: "[", end: "]" };
+/// The sessions, which are the last field of their document.
+const SESSIONS: Form = Form { beginning: "\"sessions\":[", end: "]}" };
+
+/// Answers a request at the members that it concerns.
+pub(super) async fn answer<S: Reads>(
+    edge: &RestEdge<S>,
+    routing: &dyn Routing,
+    mut endpoint: Endpoint,
+    parts: &Parts,
+    caller: &Identity,
+    body: Body,
+) -> Response {
+    let list = match endpoint {
+        Endpoint::Partitions | Endpoint::Clusters | Endpoint::NodeUtilizations => Some(ROWS),
+        Endpoint::Sessions => Some(SESSIONS),
+        _ => None,
+    };
+    if let Some(form) = list.filter(|_| parts.method == Method::GET) {
+        return gathered(edge, routing, endpoint, parts, caller, &form).await;
+    }
+    let elsewhere = match endpoint.partition_mut() {
+        Some(named) if named.starts_with('[') => {
+            let rm = rm_id(named).to_owned();
+            at_owner(routing, &rm, parts, caller).await
+        }
+        Some(named) if readable(named, &edge.source.partition_names(), caller).is_ok() => {
+            let is_here = edge.source.partition_names().iter().any(|it| is_named(it, named));
+            if is_here { None } else { at_any(routing, parts, caller).await }
+        }
+        Some(_) => at_any(routing, parts, caller).await,
+        None => None,
+    };
+    match elsewhere {
+        Some(response) => response,
+        None => found(edge, endpoint, parts, caller, body).await,
+    }
+}
+
+/// Whether a partition `[rm]name` has this plain name.
+fn is_named(partition: &str, name: &str) -> bool {
+    plain_name(partition) == name
+}
+
+/// The answer of the owner of an RM. `None`: this member has to answer.
+async fn at_owner(
+    routing: &dyn Routing,
+    rm_id: &str,
+    parts: &Parts,
+    caller: &Identity,
+) -> Option<Response> {
+    if caller.check_read(rm_id).is_err() {
+        // Refused here.
+        return None;
+    }
+    match routing.route(rm_id, false).await {
+        Route::To(remote) => {
+            let answered = send(&*remote, parts, caller).await;
+            Some(answered.unwrap_or_else(|| unavailable(remote.id())))
+        }
+        Route::Here | Route::Refused(_) => None,
+    }
+}
+
+/// The answer of the first other member that has the partition.
+async fn at_any(routing: &dyn Routing, parts: &Parts, caller: &Identity) -> Option<Response> {
+    for remote in routing.others() {
+        let asked = timeout(GATHER_PATIENCE, send(&*remote, parts, caller)).await;
+        let Some(response) = asked.ok().flatten() else { continue };
+        if response.status() != StatusCode::NOT_FOUND {
+            return Some(response);
+        }
+        let (head, body) = response.into_parts();
+        let body = to_bytes(body, ERROR_BYTES).await.unwrap_or_default();
+        let no_partition = Failure::PartitionNotFound.to_string();
+        if !body.windows(no_partition.len()).any(|part| part == no_partition.as_bytes()) {
+            return Some(Response::from_parts(head, Body::from(body)));
+        }
+    }
+    None
+}
+
+/// Sends a request to another member. `None`: it does not answer.
+async fn send(remote: &dyn Remote, parts: &Parts, caller: &Identity) -> Option<Response> {
+    let mut request = Request::new(tonic::body::Body::empty());
+    *request.method_mut() = parts.method.clone();
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() = parts.uri.clone();
+    *request.headers_mut() = parts.headers.clone();
+    for name in OF_CONNECTION {
+        request.headers_mut().remove(name);
+    }
+    let response = remote.send(request, caller).await.ok()?;
+    let (mut head, body) = response.into_parts();
+    head.version = Version::HTTP_11;
+    Some(Response::from_parts(head, Body::new(body)))
+}
+
+fn unavailable(member: &str) -> Response {
+    let text = format!("member `{member}` serves the resource manager and cannot be reached");
+    error(StatusCode::SERVICE_UNAVAILABLE, &text)
+}
+
+/// The answer to a client that claims to be a member.
+pub(super) fn refused() -> Response {
+    let text = format!("`{FORWARDED_HEADER}` is for members of the cluster, on their own listener");
+    error(StatusCode::FORBIDDEN, &text)
+}
+
+fn error(status: StatusCode, text: &str) -> Response {
+    let mut response = Response::new(Body::from(error_object(status, text)));
+    *response.status_mut() = status;
+    response
+}
+
+/// The list of all members.
+async fn gathered<S: Reads>(
+    edge: &RestEdge<S>,
+    routing: &dyn Routing,
+    endpoint: Endpoint,
+    parts: &Parts,
+    caller: &Identity,
+    form: &Form,
+) -> Response {
+    let mut plain = parts.clone();
+    plain.headers.remove(ACCEPT_ENCODING);
+    plain.headers.remove(IF_NONE_MATCH);
+    let others = routing.others();
+    let asked = others.iter().map(|remote| async {
+        let answer = async { rows(send(&**remote, &plain, caller).await?, form).await };
+        timeout(GATHER_PATIENCE, answer).await.ok().flatten()
+    });
+    let here = found(edge, endpoint, &plain, caller, Body::empty());
+    let (here, asked) = tokio::join!(here, join_all(asked));
+    if here.status() != StatusCode::OK {
+        return here;
+    }
+    let missing = others.iter().zip(&asked).filter(|(_, answer)| answer.is_none());
+    let missing: Vec<_> = missing.map(|(remote, _)| remote.id()).collect();
+    let (mut head, body) = here.into_parts();
+    let body = to_bytes(body, LIST_BYTES).await.unwrap_or_default();
+    let others: Vec<_> = asked.into_iter().flatten().collect();
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers.remove(ETAG);
+    if let Some(missing) = missing_header(&missing) {
+        head.headers.insert(MISSING_HEADER, missing);
+    }
+    Response::from_parts(head, Body::from(merged(body, &others, form)))
+}
+
+/// The rows of the list of another member. `None`: there is no list.
+async fn rows(response: Response, form: &Form) -> Option<Bytes> {
+    let is_list = response.status() == StatusCode::OK;
+    let body = to_bytes(response.into_body(), LIST_BYTES).await.ok().filter(|_| is_list)?;
+    let (_, rows) = split(&body, form)?;
+    Some(body.slice_ref(rows))
+}
+
+/// Splits a list into the beginning and the rows.
+fn split<'b>(body: &'b [u8], form: &Form) -> Option<(&'b [u8], &'b [u8])> {
+    let text = body.trim_ascii_end();
+    let beginning = form.beginning.as_bytes();
+    let at = text.windows(beginning.len()).position(|part| part == beginning)?;
+    let (beginning, rows) = text.split_at(at + beginning.len());
+    Some((beginning, rows.strip_suffix(form.end.as_bytes())?))
+}
+
+/// The list of this member with the rows of others.
+fn merged(body: Bytes, others: &[Bytes], form: &Form) -> Bytes {
+    let Some((beginning, own)) = split(&body, form) else { return body };
+    let all = [own].into_iter().chain(others.iter().map(|rows| &**rows));
+    let rows: Vec<_> = all.filter(|rows| !rows.trim_ascii().is_empty()).collect();
+    [beginning, &rows.join(&b","[..]), form.end.as_bytes()].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_all_members_are_one_list() {
+        let merge = |own: &'static str, others: &[&'static str], form| {
+            let others: Vec<_> =
+                others.iter().map(|rows| Bytes::from_static(rows.as_bytes())).collect();
+            let merged = merged(Bytes::from_static(own.as_bytes()), &others, form);
+            String::from_utf8(merged.to_vec()).unwrap()
+        };
+        assert_eq!(merge("[]\n", &["", ""], &ROWS), "[]");
+        assert_eq!(merge("[{\"a\":[1]}]", &["", "{},{}"], &ROWS), "[{\"a\":[1]},{},{}]");
+        assert_eq!(merge("[]", &["{}"], &ROWS), "[{}]");
+        let own = "{\"schedulerId\":\"x\",\"sessions\":[{\"rmId\":\"a\"}]}";
+        let both = "{\"schedulerId\":\"x\",\"sessions\":[{\"rmId\":\"a\"},{\"rmId\":\"b\"}]}";
+        assert_eq!(merge(own, &["{\"rmId\":\"b\"}"], &SESSIONS), both);
+        assert_eq!(split(b"{\"error\":1}", &SESSIONS), None);
+    }
+}
