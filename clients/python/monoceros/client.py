@@ -30,6 +30,7 @@ from monoceros.errors import (
     bare,
     is_passing,
     judge,
+    keeps_owner,
 )
 from monoceros.inbox import Inbox
 from monoceros.items import AnyItem, Item, Kind, name_of
@@ -330,12 +331,15 @@ class Client:
         is_answered = answer is not None and bool(answer.reason)
         if verdict is Verdict.REOPEN:
             stays = self._opened is not None or (had_session and is_answered)
+        elif self._route.is_cluster:
+            stays = bool(self._session) and keeps_owner(why)
         else:
-            # Without a cluster, the scheduler that has ended the session is the one to register at.
-            stays = not self._route.is_cluster and had_session and is_answered
+            # The scheduler that has ended the session is the one to register at.
+            stays = had_session and is_answered
         return End(
             lasted=None if self._opened is None else self._clock.now() - self._opened,
             stays=stays,
+            waits=verdict is Verdict.REOPEN and is_answered,
             is_over=had_session and verdict is Verdict.REGISTER,
             is_answered=is_answered,
             owner=answer.owner if answer is not None else "",

@@ -114,11 +114,11 @@ class Verdict(enum.Enum):
 
 #: Reasons of members of a cluster that may serve the RM soon.
 _PASSING = frozenset({"OWNER_UNREACHABLE", "ARBITER_UNAVAILABLE", "CLAIM_CONTENDED", "MEMBER_FENCED"})
-_REGISTER = _PASSING | {
+#: Reasons of an owner that goes on, and wants a report.
+_KEEPS_OWNER = frozenset({"RESYNC_REQUIRED", "MESSAGE_UNREADABLE"})
+_REGISTER = _PASSING | _KEEPS_OWNER | {
     "SESSION_STALE",
     "RM_NOT_REGISTERED",
-    "RESYNC_REQUIRED",
-    "MESSAGE_UNREADABLE",
     "INTERNAL_ERROR",
     "NOT_OWNER",
     "SESSION_MOVED",
@@ -163,3 +163,8 @@ def judge(error: BaseException, has_others: bool = False) -> Verdict:
 def is_passing(error: BaseException) -> bool:
     """Returns whether a member of a cluster may serve the RM soon, so that long pauses make no sense."""
     return isinstance(error, CallError) and error.reason in _PASSING
+
+
+def keeps_owner(error: BaseException) -> bool:
+    """Returns whether the owner in a cluster has ended the session, and wants the RM to register there again."""
+    return isinstance(error, CallError) and error.reason in _KEEPS_OWNER

@@ -8,6 +8,8 @@ addresses, and last those of the lost owner. If none serves the RM, the client p
 # Invariants
 * An address named by an answer is tried at once, but an address named by *its* answer is not. So a round has at most
   twice as many attempts as addresses, and one more for a suspicion, also if members name each other in a circle.
+* The end of a session may name an address, also if another answer has led to that session. Brief sessions in a row are
+  followed by pauses, so that members that name each other this way are called slowly, too.
 * With a single address, each attempt but the first follows a pause.
 """
 
@@ -31,6 +33,8 @@ class End:
     lasted: Optional[float] = None
     #: Whether the same address is to be tried next.
     stays: bool = False
+    #: Whether the scheduler wants time before that.
+    waits: bool = False
     #: Whether the scheduler has ended the session.
     is_over: bool = False
     #: Whether the scheduler has given a reason.
@@ -95,14 +99,13 @@ class Route:
     def after(self, end: End) -> bool:
         """Chooses the next address. Returns False if the client has to pause before."""
         was_named, self._is_named = self._is_named, False
-        may_go_on = True
+        is_often_brief, may_go_on = False, True
         if end.lasted is not None:
-            self._is_lost, self._was_over, self.rounds = False, False, 0
+            was_named, self._is_lost, self._was_over, self.rounds = False, False, False, 0
             self._brief = self._brief + 1 if end.lasted < _BRIEF else 0
             self._left = self._round(end.stays)
-            # A scheduler that wants to be called again is given time.
-            is_wanted = end.stays and end.is_answered
-            may_go_on = self._brief <= _MOST_BRIEF and len(self._left) > 1 and not is_wanted
+            is_often_brief = self._brief > _MOST_BRIEF
+            may_go_on = not is_often_brief and len(self._left) > 1 and not end.waits
         elif end.stays:
             # A scheduler at another address does not know the session, and can be registered at once.
             may_go_on = end.is_over and not self._was_over and self.has_others
@@ -115,7 +118,7 @@ class Route:
                 self._left.insert(0, self.present)
             self._left = [address for address in self._left if address != end.owner]
             self.present, self._is_named = end.owner, True
-            return True
+            return not is_often_brief
         if self._left:
             self.present = self._left.pop(0)
             return may_go_on

@@ -86,7 +86,23 @@ class Order(unittest.TestCase):
         made = route("a", members="a,b")
         self.assertEqual(after(made, End(lasted=9.0, stays=True), FAILED), ["a", "b"])
         made = route("a", members="a,b")
-        self.assertEqual(after(made, End(lasted=9.0, stays=True, is_answered=True), FAILED), ["*a", "b"])
+        wants_time = End(lasted=9.0, stays=True, waits=True, is_answered=True)
+        self.assertEqual(after(made, wants_time, FAILED), ["*a", "b"])
+
+    def test_an_owner_that_wants_a_report_comes_first(self) -> None:
+        made = route("service", members="a,b")
+        self.assertEqual(after(made, End(lasted=9.0, stays=True, is_answered=True), FAILED), ["service", "b"])
+
+    def test_the_end_of_a_session_names_an_owner_also_after_a_redirect(self) -> None:
+        made = route("a", members="a,b,c")
+        self.assertEqual(after(made, to("b")), ["b"])
+        made.registered("b,a,c")
+        self.assertEqual(after(made, End(lasted=9.0, is_answered=True, owner="c"), FAILED), ["c", "a"])
+
+    def test_members_that_move_sessions_in_a_circle_are_called_slowly(self) -> None:
+        made = route("a", members="a,b")
+        moves = [End(lasted=0.0, is_answered=True, owner=owner) for owner in "bababa"]
+        self.assertEqual(after(made, *moves), ["b", "a", "b", "*a", "*b", "*a"])
 
     def test_without_a_cluster_the_scheduler_that_has_answered_comes_next(self) -> None:
         made, over = route("a", "b"), End(stays=True, is_answered=True, is_over=True)

@@ -34,8 +34,9 @@ class Members(Case):
             fake.session = 100 * at
             fake.distance = 100
 
-    def owned(self, **more: Any) -> Tuple[Run, Listener]:
-        """Returns a client that the first member serves, and what it observes. Others are tried in order."""
+    def owned(self, at: int = 0, **more: Any) -> Tuple[Run, Listener]:
+        """Returns a client, and what it observes. It calls the first member first and others in order, and the member
+        `at` serves it."""
         seen, nodes = Listener(), [monoceros.node("n", {})]
         more = {
             "state": lambda: State(nodes=nodes),
@@ -49,7 +50,7 @@ class Members(Case):
         self.addCleanup(run.ended)
         self.addCleanup(run.client.close)
         client.wait_registered(PATIENCE)
-        self.connected(0)
+        self.connected(at)
         return run, seen
 
     def connected(self, at: int) -> None:
@@ -124,9 +125,26 @@ class Losses(Members):
         self.assertEqual(self.fakes[1].registrations, [])
         self.assertEqual(self.clock.pauses, [])
 
+    def test_an_owner_that_wants_a_report_keeps_the_rm(self) -> None:
+        run, _ = self.owned()
+        for count, reason in enumerate(("RESYNC_REQUIRED", "MESSAGE_UNREADABLE"), 2):
+            self.fakes[0].end(CODE.FAILED_PRECONDITION, reason)
+            self.soon("streams again", lambda: run.client._session == count and run.client._life._last is None)
+            self.connected(0)
+        self.assertEqual([len(fake.registrations) for fake in self.fakes], [3, 0, 0])
+        self.assertEqual(self.clock.pauses, [])
+
+    def test_an_owner_that_ends_after_it_wanted_a_report_is_left(self) -> None:
+        self.owned()
+        self.fakes[0].refuses = (CODE.UNAVAILABLE, "MEMBER_FENCED")
+        self.fakes[0].end(CODE.FAILED_PRECONDITION, "RESYNC_REQUIRED")
+        self.connected(1)
+        self.assertEqual([len(fake.registrations) for fake in self.fakes], [2, 1, 0])
+        self.assertEqual(self.clock.pauses, [])
+
     def test_a_stale_session_registers_at_another_member(self) -> None:
         self.owned()
-        self.fakes[0].end(CODE.FAILED_PRECONDITION, "RESYNC_REQUIRED")
+        self.fakes[0].end(CODE.FAILED_PRECONDITION, "SESSION_STALE")
         self.connected(1)
         self.assertEqual(self.clock.pauses, [])
 
@@ -135,6 +153,7 @@ class Losses(Members):
         self.fakes[0].end(CODE.UNAVAILABLE, "STREAM_STALLED")
         self.fakes[0].until("streams again", lambda: len(self.fakes[0].streams) == 6)
         self.assertEqual(len(self.fakes[0].registrations), 1)
+        self.assertEqual(len(self.clock.pauses), 1)
 
     def test_a_superseded_session_ends_run(self) -> None:
         run, _ = self.owned()
@@ -213,6 +232,15 @@ class Redirects(Members):
         run = self.running(self.addresses[0], clock=self.clock)
         run.client.wait_registered(PATIENCE)
         self.assertEqual((self.fakes[2].session, self.clock.pauses), (201, []))
+
+    def test_a_redirected_session_that_moves_goes_to_the_named_owner(self) -> None:
+        first, second, third = self.fakes
+        first.refusals = [(CODE.UNAVAILABLE, "NOT_OWNER", self.addresses[1])]
+        self.owned(at=1)
+        second.end(CODE.UNAVAILABLE, "SESSION_MOVED", self.addresses[2])
+        self.connected(2)
+        self.assertEqual([len(fake.registrations) for fake in self.fakes], [1, 1, 1])
+        self.assertEqual(self.clock.pauses, [])
 
     def test_members_that_name_each_other_are_asked_a_bounded_number_of_times(self) -> None:
         asked: List[str] = []
