@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import pathlib
 import signal
@@ -140,7 +141,9 @@ def predicate(question: monoceros.Question) -> monoceros.Answer:
     return monoceros.Answer(passes, plugin="taints", reason="the node has a taint that the task does not tolerate")
 
 
-def lost(why: BaseException) -> None:
+def lost(addresses: str, why: BaseException) -> None:
+    """Reports why the shim is not connected. The client goes on, unless `run` has raised the error."""
+    print(f"not connected (address {addresses}): {why}", file=sys.stderr, flush=True)
     if isinstance(why, monoceros.CallError):
         emit("lost", code=why.code.name, reason=why.reason or why.code.name)
     else:
@@ -172,7 +175,11 @@ def credentials(arguments: argparse.Namespace) -> Optional[grpc.ChannelCredentia
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="a resource manager over gRPC")
-    parser.add_argument("--address", default="127.0.0.1:50051", help="where the scheduler listens")
+    parser.add_argument(
+        "--address",
+        action="append",
+        help="address of the scheduler, by default 127.0.0.1:50051; may be given for several members of a cluster",
+    )
     parser.add_argument("--rm-id", default="python-example", help="as whom to register")
     parser.add_argument("--ca", type=pathlib.Path, help="speak TLS, and trust these certificates")
     parser.add_argument("--cert", type=pathlib.Path, help="the client certificate to show")
@@ -180,14 +187,17 @@ def main() -> int:
     parser.add_argument("--token", type=pathlib.Path, help="a file with the bearer token to show")
     parser.add_argument("--pause", type=float, default=1.0, help="first pause, in seconds")
     arguments = parser.parse_args()
+    target, *others = addresses = arguments.address or ["127.0.0.1:50051"]
+    broken = functools.partial(lost, ", ".join(addresses))
 
     shim = Shim()
     shim.client = client = monoceros.Client(
         monoceros.Config(
-            arguments.address,
+            target,
             arguments.rm_id,
             shim.state,
             shim,
+            other_targets=others,
             # A taint does not depend on what runs where.
             callbacks=monoceros.Callbacks(predicate, scope=callback.Scope.SCOPE_STATIC),
             credentials=credentials(arguments),
@@ -196,7 +206,7 @@ def main() -> int:
             queues=QUEUES,
             version="example",
             registered=lambda registration: emit("registered", session=registration.session),
-            broken=lost,
+            broken=broken,
             pause=arguments.pause,
         )
     )
@@ -217,7 +227,7 @@ def main() -> int:
     try:
         client.run()
     except monoceros.CallError as why:
-        lost(why)
+        broken(why)
         return 1
     emit("left")
     return 0
