@@ -89,7 +89,7 @@ class ListSessionsResponse(_message.Message):
     def __init__(self, scheduler_id: _Optional[str] = ..., sessions: _Optional[_Iterable[_Union[SessionInfo, _Mapping]]] = ...) -> None: ...
 
 class SessionInfo(_message.Message):
-    __slots__ = ("rm_id", "session_id", "state", "version", "policy_group", "dialect", "open_streams", "registered_at_nano", "paused_at_nano", "outbox_items", "instance_id", "build_info", "lost", "remark")
+    __slots__ = ("rm_id", "session_id", "state", "version", "policy_group", "dialect", "open_streams", "registered_at_nano", "paused_at_nano", "outbox_items", "instance_id", "build_info", "lost", "remark", "member_id")
     class BuildInfoEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class SessionInfo(_message.Message):
     BUILD_INFO_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
     REMARK_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     rm_id: str
     session_id: int
     state: str
@@ -125,7 +126,126 @@ class SessionInfo(_message.Message):
     build_info: _containers.ScalarMap[str, str]
     lost: str
     remark: str
-    def __init__(self, rm_id: _Optional[str] = ..., session_id: _Optional[int] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., policy_group: _Optional[str] = ..., dialect: _Optional[str] = ..., open_streams: _Optional[_Iterable[str]] = ..., registered_at_nano: _Optional[int] = ..., paused_at_nano: _Optional[int] = ..., outbox_items: _Optional[int] = ..., instance_id: _Optional[str] = ..., build_info: _Optional[_Mapping[str, str]] = ..., lost: _Optional[str] = ..., remark: _Optional[str] = ...) -> None: ...
+    member_id: str
+    def __init__(self, rm_id: _Optional[str] = ..., session_id: _Optional[int] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., policy_group: _Optional[str] = ..., dialect: _Optional[str] = ..., open_streams: _Optional[_Iterable[str]] = ..., registered_at_nano: _Optional[int] = ..., paused_at_nano: _Optional[int] = ..., outbox_items: _Optional[int] = ..., instance_id: _Optional[str] = ..., build_info: _Optional[_Mapping[str, str]] = ..., lost: _Optional[str] = ..., remark: _Optional[str] = ..., member_id: _Optional[str] = ...) -> None: ...
+
+class ListMembersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListMembersResponse(_message.Message):
+    __slots__ = ("cluster", "arbiter", "member_id", "state", "problem", "lease_ms", "read_ago_ms", "members")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    ARBITER_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    READ_AGO_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    arbiter: str
+    member_id: str
+    state: str
+    problem: str
+    lease_ms: int
+    read_ago_ms: int
+    members: _containers.RepeatedCompositeFieldContainer[MemberInfo]
+    def __init__(self, cluster: _Optional[str] = ..., arbiter: _Optional[str] = ..., member_id: _Optional[str] = ..., state: _Optional[str] = ..., problem: _Optional[str] = ..., lease_ms: _Optional[int] = ..., read_ago_ms: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberInfo, _Mapping]]] = ...) -> None: ...
+
+class MemberInfo(_message.Message):
+    __slots__ = ("member_id", "incarnation", "version", "grpc_address", "rest_address", "internal_address", "state", "rms", "load", "beat_ago_ms")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    GRPC_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    REST_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RMS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    BEAT_AGO_MS_FIELD_NUMBER: _ClassVar[int]
+    member_id: str
+    incarnation: str
+    version: str
+    grpc_address: str
+    rest_address: str
+    internal_address: str
+    state: str
+    rms: int
+    load: int
+    beat_ago_ms: int
+    def __init__(self, member_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., version: _Optional[str] = ..., grpc_address: _Optional[str] = ..., rest_address: _Optional[str] = ..., internal_address: _Optional[str] = ..., state: _Optional[str] = ..., rms: _Optional[int] = ..., load: _Optional[int] = ..., beat_ago_ms: _Optional[int] = ...) -> None: ...
+
+class ListClaimsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListClaimsResponse(_message.Message):
+    __slots__ = ("claims",)
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    claims: _containers.RepeatedCompositeFieldContainer[ClaimInfo]
+    def __init__(self, claims: _Optional[_Iterable[_Union[ClaimInfo, _Mapping]]] = ...) -> None: ...
+
+class ClaimInfo(_message.Message):
+    __slots__ = ("rm_id", "session_id", "member_id", "wanted_by", "since_nano")
+    RM_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    WANTED_BY_FIELD_NUMBER: _ClassVar[int]
+    SINCE_NANO_FIELD_NUMBER: _ClassVar[int]
+    rm_id: str
+    session_id: int
+    member_id: str
+    wanted_by: str
+    since_nano: int
+    def __init__(self, rm_id: _Optional[str] = ..., session_id: _Optional[int] = ..., member_id: _Optional[str] = ..., wanted_by: _Optional[str] = ..., since_nano: _Optional[int] = ...) -> None: ...
+
+class MoveResourceManagerRequest(_message.Message):
+    __slots__ = ("rm_id", "to", "reason")
+    RM_ID_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    rm_id: str
+    to: str
+    reason: str
+    def __init__(self, rm_id: _Optional[str] = ..., to: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class MoveResourceManagerResponse(_message.Message):
+    __slots__ = ("member_id",)
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    member_id: str
+    def __init__(self, member_id: _Optional[str] = ...) -> None: ...
+
+class DrainMemberRequest(_message.Message):
+    __slots__ = ("member_id", "drain", "reason")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    member_id: str
+    drain: bool
+    reason: str
+    def __init__(self, member_id: _Optional[str] = ..., drain: bool = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DrainMemberResponse(_message.Message):
+    __slots__ = ("handed_over", "remaining")
+    HANDED_OVER_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
+    handed_over: int
+    remaining: int
+    def __init__(self, handed_over: _Optional[int] = ..., remaining: _Optional[int] = ...) -> None: ...
+
+class AcceptRestoreRequest(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class AcceptRestoreResponse(_message.Message):
+    __slots__ = ("floor",)
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
+    floor: int
+    def __init__(self, floor: _Optional[int] = ...) -> None: ...
 
 class TriggerResyncRequest(_message.Message):
     __slots__ = ("rm_id", "reason")

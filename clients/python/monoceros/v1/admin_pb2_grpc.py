@@ -61,6 +61,31 @@ class AdminServiceStub(object):
                 request_serializer=monoceros_dot_v1_dot_admin__pb2.ShutdownRequest.SerializeToString,
                 response_deserializer=monoceros_dot_v1_dot_admin__pb2.ShutdownResponse.FromString,
                 )
+        self.ListMembers = channel.unary_unary(
+                '/monoceros.v1.AdminService/ListMembers',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.ListMembersRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.ListMembersResponse.FromString,
+                )
+        self.ListClaims = channel.unary_unary(
+                '/monoceros.v1.AdminService/ListClaims',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.ListClaimsRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.ListClaimsResponse.FromString,
+                )
+        self.MoveResourceManager = channel.unary_unary(
+                '/monoceros.v1.AdminService/MoveResourceManager',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.MoveResourceManagerRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.MoveResourceManagerResponse.FromString,
+                )
+        self.DrainMember = channel.unary_unary(
+                '/monoceros.v1.AdminService/DrainMember',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.DrainMemberRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.DrainMemberResponse.FromString,
+                )
+        self.AcceptRestore = channel.unary_unary(
+                '/monoceros.v1.AdminService/AcceptRestore',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.AcceptRestoreRequest.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.AcceptRestoreResponse.FromString,
+                )
         self.GetQueues = channel.unary_unary(
                 '/monoceros.v1.AdminService/GetQueues',
                 request_serializer=monoceros_dot_v1_dot_admin__pb2.GetQueuesRequest.SerializeToString,
@@ -168,6 +193,43 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListMembers(self, request, context):
+        """Members of the cluster, as the member that is asked has last read them. This call and the next four
+        are refused (NO_CLUSTER) by a scheduler that is no member of a cluster.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListClaims(self, request, context):
+        """Which member serves which RM.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveResourceManager(self, request, context):
+        """Hands an RM over to another member. Its session ends with SESSION_MOVED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainMember(self, request, context):
+        """Hands over all RMs of a member, which takes no others until that is undone or it restarts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AcceptRestore(self, request, context):
+        """Accepts that the arbiter went back to an earlier state, after a backup was restored. All members may
+        decide again, and sessions get higher numbers than any before.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetQueues(self, request, context):
         """Reads; each answer is of one moment.
         """
@@ -269,6 +331,31 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.Shutdown,
                     request_deserializer=monoceros_dot_v1_dot_admin__pb2.ShutdownRequest.FromString,
                     response_serializer=monoceros_dot_v1_dot_admin__pb2.ShutdownResponse.SerializeToString,
+            ),
+            'ListMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMembers,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.ListMembersRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.ListMembersResponse.SerializeToString,
+            ),
+            'ListClaims': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListClaims,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.ListClaimsRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.ListClaimsResponse.SerializeToString,
+            ),
+            'MoveResourceManager': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveResourceManager,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.MoveResourceManagerRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.MoveResourceManagerResponse.SerializeToString,
+            ),
+            'DrainMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainMember,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.DrainMemberRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.DrainMemberResponse.SerializeToString,
+            ),
+            'AcceptRestore': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptRestore,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.AcceptRestoreRequest.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.AcceptRestoreResponse.SerializeToString,
             ),
             'GetQueues': grpc.unary_unary_rpc_method_handler(
                     servicer.GetQueues,
@@ -471,6 +558,91 @@ class AdminService(object):
         return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/Shutdown',
             monoceros_dot_v1_dot_admin__pb2.ShutdownRequest.SerializeToString,
             monoceros_dot_v1_dot_admin__pb2.ShutdownResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/ListMembers',
+            monoceros_dot_v1_dot_admin__pb2.ListMembersRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.ListMembersResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListClaims(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/ListClaims',
+            monoceros_dot_v1_dot_admin__pb2.ListClaimsRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.ListClaimsResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def MoveResourceManager(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/MoveResourceManager',
+            monoceros_dot_v1_dot_admin__pb2.MoveResourceManagerRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.MoveResourceManagerResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def DrainMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/DrainMember',
+            monoceros_dot_v1_dot_admin__pb2.DrainMemberRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.DrainMemberResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def AcceptRestore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/monoceros.v1.AdminService/AcceptRestore',
+            monoceros_dot_v1_dot_admin__pb2.AcceptRestoreRequest.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.AcceptRestoreResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

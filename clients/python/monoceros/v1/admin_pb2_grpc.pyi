@@ -76,6 +76,40 @@ class AdminServiceStub:
     ]
     """Ends the process in order, as SIGTERM does."""
 
+    ListMembers: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListMembersRequest,
+        monoceros.v1.admin_pb2.ListMembersResponse,
+    ]
+    """Members of the cluster, as the member that is asked has last read them. This call and the next four
+    are refused (NO_CLUSTER) by a scheduler that is no member of a cluster.
+    """
+
+    ListClaims: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListClaimsRequest,
+        monoceros.v1.admin_pb2.ListClaimsResponse,
+    ]
+    """Which member serves which RM."""
+
+    MoveResourceManager: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.MoveResourceManagerRequest,
+        monoceros.v1.admin_pb2.MoveResourceManagerResponse,
+    ]
+    """Hands an RM over to another member. Its session ends with SESSION_MOVED."""
+
+    DrainMember: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.DrainMemberRequest,
+        monoceros.v1.admin_pb2.DrainMemberResponse,
+    ]
+    """Hands over all RMs of a member, which takes no others until that is undone or it restarts."""
+
+    AcceptRestore: grpc.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.AcceptRestoreRequest,
+        monoceros.v1.admin_pb2.AcceptRestoreResponse,
+    ]
+    """Accepts that the arbiter went back to an earlier state, after a backup was restored. All members may
+    decide again, and sessions get higher numbers than any before.
+    """
+
     GetQueues: grpc.UnaryUnaryMultiCallable[
         monoceros.v1.admin_pb2.GetQueuesRequest,
         monoceros.v1.admin_pb2.GetQueuesResponse,
@@ -176,6 +210,40 @@ class AdminServiceAsyncStub:
         monoceros.v1.admin_pb2.ShutdownResponse,
     ]
     """Ends the process in order, as SIGTERM does."""
+
+    ListMembers: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListMembersRequest,
+        monoceros.v1.admin_pb2.ListMembersResponse,
+    ]
+    """Members of the cluster, as the member that is asked has last read them. This call and the next four
+    are refused (NO_CLUSTER) by a scheduler that is no member of a cluster.
+    """
+
+    ListClaims: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.ListClaimsRequest,
+        monoceros.v1.admin_pb2.ListClaimsResponse,
+    ]
+    """Which member serves which RM."""
+
+    MoveResourceManager: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.MoveResourceManagerRequest,
+        monoceros.v1.admin_pb2.MoveResourceManagerResponse,
+    ]
+    """Hands an RM over to another member. Its session ends with SESSION_MOVED."""
+
+    DrainMember: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.DrainMemberRequest,
+        monoceros.v1.admin_pb2.DrainMemberResponse,
+    ]
+    """Hands over all RMs of a member, which takes no others until that is undone or it restarts."""
+
+    AcceptRestore: grpc.aio.UnaryUnaryMultiCallable[
+        monoceros.v1.admin_pb2.AcceptRestoreRequest,
+        monoceros.v1.admin_pb2.AcceptRestoreResponse,
+    ]
+    """Accepts that the arbiter went back to an earlier state, after a backup was restored. All members may
+    decide again, and sessions get higher numbers than any before.
+    """
 
     GetQueues: grpc.aio.UnaryUnaryMultiCallable[
         monoceros.v1.admin_pb2.GetQueuesRequest,
@@ -295,6 +363,50 @@ class AdminServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[monoceros.v1.admin_pb2.ShutdownResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ShutdownResponse]]:
         """Ends the process in order, as SIGTERM does."""
+
+    @abc.abstractmethod
+    def ListMembers(
+        self,
+        request: monoceros.v1.admin_pb2.ListMembersRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.ListMembersResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ListMembersResponse]]:
+        """Members of the cluster, as the member that is asked has last read them. This call and the next four
+        are refused (NO_CLUSTER) by a scheduler that is no member of a cluster.
+        """
+
+    @abc.abstractmethod
+    def ListClaims(
+        self,
+        request: monoceros.v1.admin_pb2.ListClaimsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.ListClaimsResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.ListClaimsResponse]]:
+        """Which member serves which RM."""
+
+    @abc.abstractmethod
+    def MoveResourceManager(
+        self,
+        request: monoceros.v1.admin_pb2.MoveResourceManagerRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.MoveResourceManagerResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.MoveResourceManagerResponse]]:
+        """Hands an RM over to another member. Its session ends with SESSION_MOVED."""
+
+    @abc.abstractmethod
+    def DrainMember(
+        self,
+        request: monoceros.v1.admin_pb2.DrainMemberRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.DrainMemberResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.DrainMemberResponse]]:
+        """Hands over all RMs of a member, which takes no others until that is undone or it restarts."""
+
+    @abc.abstractmethod
+    def AcceptRestore(
+        self,
+        request: monoceros.v1.admin_pb2.AcceptRestoreRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[monoceros.v1.admin_pb2.AcceptRestoreResponse, collections.abc.Awaitable[monoceros.v1.admin_pb2.AcceptRestoreResponse]]:
+        """Accepts that the arbiter went back to an earlier state, after a backup was restored. All members may
+        decide again, and sessions get higher numbers than any before.
+        """
 
     @abc.abstractmethod
     def GetQueues(

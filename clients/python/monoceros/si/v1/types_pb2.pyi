@@ -658,12 +658,14 @@ class EventRecord(_message.Message):
         NODE: _ClassVar[EventRecord.Type]
         QUEUE: _ClassVar[EventRecord.Type]
         USERGROUP: _ClassVar[EventRecord.Type]
+        CLUSTER: _ClassVar[EventRecord.Type]
     UNKNOWN_EVENTRECORD_TYPE: EventRecord.Type
     REQUEST: EventRecord.Type
     APP: EventRecord.Type
     NODE: EventRecord.Type
     QUEUE: EventRecord.Type
     USERGROUP: EventRecord.Type
+    CLUSTER: EventRecord.Type
     class ChangeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         NONE: _ClassVar[EventRecord.ChangeType]
@@ -723,6 +725,11 @@ class EventRecord(_message.Message):
         UG_USER_RESOURCE: _ClassVar[EventRecord.ChangeDetail]
         UG_GROUP_RESOURCE: _ClassVar[EventRecord.ChangeDetail]
         PREEMPTION_LOOP: _ClassVar[EventRecord.ChangeDetail]
+        RM_MOVED: _ClassVar[EventRecord.ChangeDetail]
+        MEMBER_JOINED: _ClassVar[EventRecord.ChangeDetail]
+        MEMBER_LEFT: _ClassVar[EventRecord.ChangeDetail]
+        MEMBER_DEPOSED: _ClassVar[EventRecord.ChangeDetail]
+        MEMBER_FENCED: _ClassVar[EventRecord.ChangeDetail]
     DETAILS_NONE: EventRecord.ChangeDetail
     REQUEST_CANCEL: EventRecord.ChangeDetail
     REQUEST_ALLOC: EventRecord.ChangeDetail
@@ -770,6 +777,11 @@ class EventRecord(_message.Message):
     UG_USER_RESOURCE: EventRecord.ChangeDetail
     UG_GROUP_RESOURCE: EventRecord.ChangeDetail
     PREEMPTION_LOOP: EventRecord.ChangeDetail
+    RM_MOVED: EventRecord.ChangeDetail
+    MEMBER_JOINED: EventRecord.ChangeDetail
+    MEMBER_LEFT: EventRecord.ChangeDetail
+    MEMBER_DEPOSED: EventRecord.ChangeDetail
+    MEMBER_FENCED: EventRecord.ChangeDetail
     TYPE_FIELD_NUMBER: _ClassVar[int]
     OBJECTID_FIELD_NUMBER: _ClassVar[int]
     GROUPID_FIELD_NUMBER: _ClassVar[int]
