@@ -305,7 +305,8 @@ class Client:
                 if isinstance(why, CallError) and why.reason == DEREGISTERED and self._life.gone():
                     return
                 raise why
-            if verdict is Verdict.REGISTER and self._life.gone():
+            # In a cluster the RM may still be registered at an owner that was lost.
+            if verdict is Verdict.REGISTER and self._life.gone(is_over=not self._route.is_cluster):
                 return
             end = self._end(why, verdict, had_session)
             if verdict is Verdict.REGISTER:

@@ -78,12 +78,14 @@ class Life:
         """Records whether the client is about to deregister."""
         self._is_leaving = is_leaving
 
-    def gone(self) -> bool:
-        """Records that the session is over. Returns whether `deregister` wanted that."""
+    def gone(self, is_over: bool = True) -> bool:
+        """Records that the client has no session. Returns whether `deregister` wanted that, so that the client does not
+        register again. `is_over` is False if the scheduler may keep the session; the result of `deregister` is unknown
+        then."""
         with self._condition:
             self._session = 0
-            self._has_left = self._is_leaving
-            return self._has_left
+            self._has_left = self._is_leaving and is_over
+            return self._is_leaving
 
     @property
     def has_left(self) -> bool:

@@ -154,6 +154,7 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
         #: The refusal of all registrations, if they are not None.
         self.refuses: Optional[Tuple[Any, ...]] = None
         self.registrations: List[Dict[str, Any]] = []
+        self.deregistrations = 0
         #: The metadata of each stream.
         self.streams: List[Dict[str, Any]] = []
         #: Whether requests are numbered, as by every scheduler but the oldest ones.
@@ -165,7 +166,7 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
         self.distance: Optional[int] = None
         #: The number of beats that were sent, or are to be.
         self.beats = 0
-        #: Whether registrations are answered, and streams.
+        #: Whether registrations and deregistrations are answered, and streams.
         self.answers = self.opens = True
 
     def end(self, code: grpc.StatusCode, reason: str = "", owner: str = "") -> None:
@@ -213,6 +214,9 @@ class Fake(scheduler_pb2_grpc.SchedulerServicer, AdminServicer, Waiter):  # type
 
     def DeregisterResourceManager(self, request: Any, context: Any) -> admin_pb2.DeregisterResourceManagerResponse:
         with self.condition:
+            self.deregistrations += 1
+            self.condition.notify_all()
+            self.condition.wait_for(lambda: self.answers, PATIENCE)
             if self.refusals:
                 abort(context, *self.refusals.pop(0))
         return admin_pb2.DeregisterResourceManagerResponse()

@@ -163,6 +163,30 @@ class Losses(Members):
         self.assertEqual((error.reason, error.owner), ("SESSION_SUPERSEDED", self.addresses[1]))
         self.assertEqual(self.fakes[1].registrations, [])
 
+    def test_a_deregistration_is_not_undone_when_the_owner_is_lost(self) -> None:
+        run, _ = self.owned()
+        first = self.fakes[0]
+        ends: List[grpc.StatusCode] = []
+
+        def leave() -> None:
+            try:
+                run.client.deregister()
+            except monoceros.CallError as why:
+                ends.append(why.code)
+
+        thread = threading.Thread(target=leave)
+        first.set(answers=False, refusals=[GONE])
+        self.addCleanup(first.set, answers=True)
+        thread.start()
+        first.until("the call", lambda: first.deregistrations == 1)
+        first.end(*GONE)
+        self.assertIsNone(run.ended())
+        first.set(answers=True)
+        thread.join(PATIENCE)
+        # Nobody knows whether the owner has forgotten the RM.
+        self.assertEqual(ends, [CODE.UNAVAILABLE])
+        self.assertEqual([len(fake.registrations) for fake in self.fakes], [1, 0, 0])
+
     def test_the_only_member_keeps_the_session_over_a_break(self) -> None:
         self.fakes[0].members = self.addresses[0]
         self.owned()
