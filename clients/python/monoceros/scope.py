@@ -6,6 +6,10 @@ import threading
 import time
 from typing import Callable, List, Optional
 
+#: The seconds after which a wait is begun again. Python does not run the handler of a signal that arrives just before the
+#: main thread waits, or that another thread receives, until the wait is over.
+_SIGNALS = 1.0
+
 
 class Scope:
     """Ends once, together with the scopes inside it. Threads wait for the end, or are called at it.
@@ -49,8 +53,8 @@ class Scope:
         until = None if seconds is None else time.monotonic() + seconds
         with self._condition:
             while not self._over:
-                left = None if until is None else until - time.monotonic()
-                if left is not None and left <= 0:
+                left = _SIGNALS if until is None else min(until - time.monotonic(), _SIGNALS)
+                if left <= 0:
                     return False
                 self._condition.wait(left)
         return True
