@@ -7,6 +7,7 @@
 mod forwarding;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod operating;
 #[allow(dead_code, unreachable_pub, reason = "the tests of the store use all of it")]
 #[path = "../../cluster/store/tests/etcd/servers.rs"]
 mod servers;

@@ -19,6 +19,11 @@ const ENDS: [&str; 2] = ["monoceros deregister", "monoceros shutdown"];
 /// cluster. Here only its command line is parsed.
 const OF_A_CLUSTER: &str = "monoceros kubernetes";
 
+/// Commands about the members of a cluster. They are run in tests with a cluster. Here only their
+/// command lines are parsed.
+const OF_MEMBERS: [&str; 3] =
+    ["monoceros cluster ", "monoceros describe member ", "monoceros get members"];
+
 /// Beginnings of commands that act on a machine or a cluster. Their arguments are checked in the
 /// tests of packages.
 const OF_A_MACHINE: [&str; 6] =
@@ -144,6 +149,11 @@ async fn documented_commands_give_the_documented_output() {
                     let printed = folder.run(&format!("{line} --help"), &[]);
                     assert!(printed.contains("Usage: "), "{page}: {line}: {printed}");
                 }
+                continue;
+            }
+            if OF_MEMBERS.iter().any(|command| line.starts_with(command)) {
+                let printed = folder.run(&format!("{line} --help"), &[]);
+                assert!(printed.contains("Usage: "), "{page}: {line}: {printed}");
                 continue;
             }
             if GOES_ON.iter().any(|flag| line.contains(flag)) {

@@ -1,0 +1,166 @@
+//! What operators see of a cluster, and what they do to it: lists, moves, drains, and the way to
+//! three processes of docs/clusters.md.
+
+use serde_json::Value;
+
+use super::*;
+use crate::harness::run;
+
+/// Runs a command against a member.
+fn at(member: &Service, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let grpc = member.grpc.to_string();
+    run(&[&["--grpc", &*grpc], arguments].concat())
+}
+
+/// Runs a command that has to succeed. Returns its output.
+fn done(member: &Service, arguments: &[&str]) -> String {
+    let (code, output, errors) = at(member, arguments);
+    assert_eq!(code, Some(0), "{arguments:?}: {errors}");
+    output
+}
+
+/// Repeats a command until its output is as wanted.
+async fn until(member: &Service, arguments: &[&str], is_wanted: impl Fn(&str) -> bool) -> String {
+    let begun = Instant::now();
+    loop {
+        let output = done(member, arguments);
+        if is_wanted(&output) {
+            return output;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{arguments:?}: {output}");
+        sleep(PAUSE).await;
+    }
+}
+
+async fn document(member: &Service) -> Value {
+    serde_json::from_str(&member.get("/ws/v1/cluster").await).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_list_move_and_drain() {
+    let Some(bed) = Bed::new().await else { return };
+    // Alone at first, so that it serves the resource manager.
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    assert_eq!(register(&m1, "rm", None).await.unwrap(), 1);
+    let rm = served(&m1, "rm").await;
+    let (code, _, errors) = at(&m1, &["cluster", "drain", "m1", "--yes"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("no other member lives") && errors.contains("[NO_OTHER_MEMBER]"));
+
+    let m2 = bed.start("m2");
+    until_ready(&m2).await;
+    let both = until(&m1, &["get", "members"], |text| text.contains("m2")).await;
+    let rows: Vec<Vec<_>> = both.lines().map(|row| row.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["MEMBER", "STATE", "RMS", "LOAD", "VERSION", "BEAT"]);
+    assert_eq!((&rows[1][..2], &rows[2][..3]), (&["m1", "alive"][..], &["m2", "alive", "0"][..]));
+    until(&m2, &["get", "members", "m1", "-o", "jsonpath={.rms}"], |text| text == "1").await;
+    let wide = done(&m1, &["get", "rms", "-o", "wide"]);
+    assert!(wide.lines().next().unwrap().contains("OWNER"), "{wide}");
+    assert!(wide.lines().nth(1).unwrap().contains("m1"), "{wide}");
+
+    // Any member takes the call.
+    sleep(LEASE / 3).await;
+    let (code, _, errors) = at(&m2, &["cluster", "move", "nobody"]);
+    assert!(code == Some(1) && errors.contains("no member serves resource manager `nobody`"));
+    let (code, _, errors) = at(&m2, &["cluster", "move", "rm", "--to", "m9"]);
+    assert!(code == Some(1) && errors.contains("the cluster has no member `m9`"), "{errors}");
+    assert_eq!(done(&m2, &["cluster", "move", "rm", "--to", "m2"]), "moved to member m2\n");
+    rm.until("the end of the stream", |seen| seen.ends.contains_key("allocation")).await;
+    let status = rm.read(|seen| seen.ends["allocation"].clone()).unwrap();
+    assert_eq!((&*reason_of(&status), owner_of(&status)), ("SESSION_MOVED", &*m2.grpc.to_string()));
+    assert_eq!(register(&m2, "rm", None).await.unwrap(), 3);
+    is_allocated(&served(&m2, "rm").await, "a1").await;
+
+    let claimed = |document: &Value| document["claims"][0]["member"] == "m2";
+    let begun = Instant::now();
+    while !claimed(&document(&m1).await) {
+        assert!(begun.elapsed() < PATIENCE);
+        sleep(PAUSE).await;
+    }
+    let shown = document(&m2).await;
+    assert_eq!((&shown["member"], &shown["state"]), (&"m2".into(), &"serving".into()));
+    assert_eq!(shown["members"][1]["rms"], 1);
+    let moved = until(&m1, &["events", "--type", "cluster"], |text| text.contains("RM_MOVED"));
+    assert!(moved.await.contains("MEMBER_JOINED"));
+    let metrics = m2.get("/ws/v1/metrics").await;
+    let count = r#"monoceros_cluster_takeover_seconds_count{cause="handed_over"} 1"#;
+    assert!(metrics.contains(count), "{metrics}");
+
+    assert_eq!(done(&m1, &["cluster", "drain", "m2", "--yes"]), "1 handed over, 0 left\n");
+    let status = register(&m2, "rm", None).await.unwrap_err();
+    assert_eq!((&*reason_of(&status), owner_of(&status)), ("SHUTTING_DOWN", &*m1.grpc.to_string()));
+    register_until_served(&m1, "rm").await;
+    until(&m1, &["get", "members", "m2"], |text| text.contains("draining")).await;
+    let (code, _, errors) = at(&m1, &["cluster", "move", "rm", "--to", "m2"]);
+    assert!(code == Some(1) && errors.contains("member `m2` is draining"), "{errors}");
+    assert_eq!(done(&m1, &["cluster", "undrain", "m2"]), "takes resource managers again\n");
+    until(&m1, &["get", "members", "m2"], |text| text.contains("alive")).await;
+    assert_eq!(done(&m1, &["cluster", "move", "rm"]), "moved to member m2\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_member_is_silent_and_a_fenced_one_says_so() {
+    let Some(mut bed) = Bed::new().await else { return };
+    let (m1, m2) = (bed.start("m1"), bed.start("m2"));
+    until_ready(&m1).await;
+    until_ready(&m2).await;
+    until(&m1, &["get", "members"], |text| text.contains("m2")).await;
+    m2.send_signal("-KILL");
+    until(&m1, &["get", "members", "m2"], |text| text.contains("silent")).await;
+    bed.etcd.stop();
+    let begun = Instant::now();
+    let shown = loop {
+        let shown = document(&m1).await;
+        if shown["state"] == "fenced" {
+            break shown;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{shown}");
+        sleep(PAUSE).await;
+    };
+    assert!(shown["problem"].as_str().unwrap().contains(&bed.etcd.endpoint()), "{shown}");
+    assert!(done(&m1, &["get", "members", "m1"]).contains("fenced"));
+    assert!(done(&m1, &["events", "--type", "cluster"]).contains("MEMBER_FENCED"));
+    let metrics = m1.get("/ws/v1/metrics").await;
+    assert!(metrics.contains(r#"monoceros_cluster_member_status{status="fenced"} 1"#), "{metrics}");
+}
+
+/// Returns the lines of the shell blocks of docs/clusters.md that begin with `command`.
+fn documented(command: &str) -> Vec<String> {
+    let manual = include_str!("../../docs/clusters.md");
+    let blocks = manual.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let lines = blocks.flat_map(str::lines).map(str::to_owned);
+    lines.filter(|line| line.contains(command)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_manual_run() {
+    let Some(bed) = Bed::new().await else { return };
+    let serve = documented("monoceros serve");
+    assert_eq!(serve.len(), 3, "{serve:?}");
+    let set = documented("export MONOCEROS__CLUSTER");
+    assert!(set[0].contains("ARBITER=etcd") && set[0].contains("ENDPOINTS=http://127.0.0.1:2379"));
+    let [m1, m2, _m3] = bed.three().await;
+    register_until_served(&m1, "rm").await;
+    let lines = documented("monoceros ");
+    let lines = lines.iter().filter(|line| !line.contains("serve"));
+    let mut commands = 0;
+    until(&m1, &["get", "rms"], |text| text.contains("rm")).await;
+    sleep(LEASE / 2).await;
+    for line in lines {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let from = words.iter().position(|word| *word == "monoceros").unwrap() + 1;
+        let words = words[from..].iter().map(|word| if *word == "RM" { "rm" } else { word });
+        let words: Vec<_> = words.take_while(|word| *word != "#").collect();
+        if words[0] == "cluster" && words[1] == "move" {
+            // To another member than the one that serves it.
+            continue;
+        }
+        done(&m2, &words);
+        commands += 1;
+    }
+    assert!(commands >= 5, "{commands}");
+    let paths = documented("curl ");
+    assert!(paths.iter().any(|line| line.contains("/readyz")), "{paths:?}");
+    assert_eq!(m1.get("/readyz").await, "serving\n");
+}
