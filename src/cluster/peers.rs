@@ -118,13 +118,16 @@ impl Peer {
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_heard = self.is_heard();
-        f.debug_struct("Peer").field("id", &self.id()).field("is_heard", &is_heard).finish()
+        f.debug_struct("Peer")
+            .field("id", &self.id())
+            .field("is_heard", &is_heard)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel").field("to", &self.owner.member.0).finish()
+        f.debug_struct("Channel").field("to", &self.owner.member.0).finish_non_exhaustive()
     }
 }
 

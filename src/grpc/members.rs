@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::codegen::http::header::CONTENT_TYPE;
-use tonic::codegen::http::{HeaderMap, Request, Response, StatusCode};
+use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpConnectInfo;
@@ -215,7 +215,7 @@ where
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 

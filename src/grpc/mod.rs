@@ -270,7 +270,7 @@ pub async fn serve(
         .layer(incoming)
         .add_routes(routes)
         .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned());
-    try_join(for_clients, for_members).await.map(|((), ())| ())
+    try_join(Box::pin(for_clients), Box::pin(for_members)).await.map(|((), ())| ())
 }
 
 /// The reflection service in the two versions that tools use.

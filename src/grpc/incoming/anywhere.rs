@@ -42,6 +42,9 @@ const SERVICES: [&str; 2] = ["/monoceros.v1.AdminService/", "/monoceros.v1.Metri
 /// Methods that concern this process, all that it has, or a policy group, if they name no RM.
 const WITHOUT_RM: [&str; 6] =
     ["Shutdown", "GetStateDump", "StreamEvents", "WatchEvents", "UpdateConfig", "ValidateConfig"];
+/// Methods that find the members which carry them out by themselves.
+const BY_THEMSELVES: [&str; 5] =
+    ["ListMembers", "ListClaims", "MoveResourceManager", "DrainMember", "AcceptRestore"];
 
 /// The subject of a call.
 enum Subject {
@@ -85,6 +88,9 @@ fn subject(
     routing: &dyn Routing,
     call: &PassableCall,
 ) -> Result<Subject, CallRefusal> {
+    if BY_THEMSELVES.contains(&call.method()) {
+        return Ok(Subject::Here);
+    }
     let message = call.message();
     let named = |field: Option<u32>| field.and_then(|field| text(shape, message, field));
     let of_partition = named(shape.partition).filter(|name| name.starts_with('[')).map(rm_id);
