@@ -24,7 +24,6 @@ struct Passed {
     /// `None` for a caller that no rule matches.
     grant: Option<PassedGrant>,
     /// Whether the sender has no rules.
-    #[serde(default)]
     anybody: bool,
     from: Option<SocketAddr>,
 }
