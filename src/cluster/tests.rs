@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::member::Parts;
 use super::membership::Probe;
+use super::operations::{Drained, OperationRefusal};
 use super::{Listening, Member, MemberEnd};
 use crate::grpc::end::{ClaimRefusal, RegistrationRefusal, StreamEnd};
 use crate::grpc::kind::Allocations;
@@ -370,5 +371,93 @@ fn of_two_processes_with_one_id_the_silent_one_ends() {
         let end = timeout(LEASE, first.member.ended()).await.unwrap();
         assert_eq!(end, MemberEnd::IdInUse);
         assert!(!first.registry.may_decide() && second.registry.may_decide());
+    });
+}
+
+#[test]
+fn a_drained_member_hands_over_and_takes_nothing() {
+    play(async |cluster| {
+        let a = cluster.ready("a").await;
+        let operations = a.member.operations();
+        let drain = |drain| operations.drain("a".to_owned(), drain);
+        assert_eq!(drain(true).await, Err(OperationRefusal::NoOtherMember));
+        assert_eq!(a.register(None).await, Ok(1), "alone it serves");
+        let b = cluster.ready("b").await;
+        let stream = a.stream();
+        cluster.acquainted().await;
+        let begun = Instant::now();
+        assert_eq!(drain(true).await, Ok(Drained { handed_over: 1, remaining: 0 }));
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        let end = end_of(&stream).await;
+        let is_moved =
+            matches!(&end, StreamEnd::SessionMoved { owner: Some(it) } if it == "b:50051");
+        assert!(is_moved, "{end:?}");
+        let draining = ClaimRefusal::Draining { owner: Some("b:50051".to_owned()) };
+        assert_eq!(a.register(None).await, Err(draining));
+        assert_eq!(b.register(None).await, Ok(3));
+        cluster.acquainted().await;
+        let of_b = b.member.operations();
+        let unfit = OperationRefusal::MemberUnfit { member: "a".to_owned(), state: "draining" };
+        let moved = of_b.move_rm("rm".to_owned(), Some("a".to_owned())).await;
+        assert_eq!(moved, Err(unfit));
+        drain(false).await.unwrap();
+        cluster.acquainted().await;
+        assert_eq!(of_b.move_rm("rm".to_owned(), None).await, Ok("a".to_owned()));
+        assert_eq!(a.register(None).await, Ok(5));
+    });
+}
+
+#[test]
+fn operations_that_make_no_sense_are_refused() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        assert_eq!(a.register(None).await, Ok(1));
+        cluster.acquainted().await;
+        let operations = a.member.operations();
+        let move_to = |rm: &str, to: &str| operations.move_rm(rm.to_owned(), Some(to.to_owned()));
+        let unknown = |rm: &str| Err(OperationRefusal::RmUnknown(rm.to_owned()));
+        assert_eq!(move_to("other", "b").await, unknown("other"));
+        let unknown = OperationRefusal::MemberUnknown("c".to_owned());
+        assert_eq!(move_to("rm", "c").await, Err(unknown));
+        let [rm_id, member] = ["rm", "a"].map(str::to_owned);
+        let there = OperationRefusal::AlreadyThere { rm_id, member: member.clone() };
+        assert_eq!(move_to("rm", "a").await, Err(there));
+        let address = Some("a:50051".to_owned());
+        let at_a = Err(OperationRefusal::AtMember { member, address });
+        assert_eq!(b.member.operations().move_rm("rm".to_owned(), None).await, at_a);
+        assert!(a.serves());
+
+        let report = b.member.operations().report();
+        let members: Vec<_> =
+            report.members.iter().map(|it| (&*it.id, it.state.name(), it.rms)).collect();
+        assert_eq!(members, [("a", "alive", 1), ("b", "alive", 0)]);
+        assert_eq!(report.claims[0].owner.as_deref(), Some("a"));
+        a.store.set_away(true);
+        sleep(LEASE).await;
+        let states = |process: &Process| {
+            let report = process.member.operations().report();
+            report.members.iter().map(|it| it.state.name()).collect::<Vec<_>>()
+        };
+        assert_eq!((states(&b), states(&a)[0]), (vec!["silent", "alive"], "fenced"));
+    });
+}
+
+#[test]
+fn a_restored_backup_is_accepted_by_an_operator() {
+    play(async |cluster| {
+        let a = cluster.ready("a").await;
+        assert_eq!(a.register(None).await, Ok(1));
+        let backup = cluster.server.back_up();
+        assert_eq!(a.register(None).await, Ok(2));
+        sleep(LEASE).await;
+        cluster.server.restore(&backup);
+        sleep(LEASE).await;
+        let operations = a.member.operations();
+        assert_eq!(operations.report().state.name(), "restored");
+        assert!(!a.serves());
+        let floor = operations.accept_restore().await.unwrap();
+        a.until_ready().await;
+        let epoch = a.register(None).await.unwrap();
+        assert!(epoch > floor && floor > 1_600_000_000_000, "{epoch} {floor}");
     });
 }
