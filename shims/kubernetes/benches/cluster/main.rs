@@ -23,7 +23,7 @@ use monoceros_kubernetes::translate::Mapping;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::stub::Stub;
@@ -36,7 +36,8 @@ const PODS: usize = 50_000;
 const APPLICATIONS: usize = 50;
 /// Time limit of a shape.
 const PATIENCE: Duration = Duration::from_secs(120);
-const SHAPES: [&str; 5] = ["fill", "trickle", "gangs", "large-gang", "restart"];
+const SHAPES: [&str; 7] =
+    ["fill", "trickle", "gangs", "large-gang", "restart", "takeover", "takeover-pending"];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> =
@@ -91,6 +92,22 @@ async fn run_shape(shape: &str) {
             stub.add(PODS, "new", json!({}), None);
             fill("restart: the first of new pods beside 50,000 that run", stub, 1).await;
         }
+        "takeover" => {
+            let stub = Stub::new(NODES);
+            for number in 0..PODS {
+                let node = format!("n{}", number % NODES);
+                stub.add(number, &application(number % APPLICATIONS), json!({}), Some(&node));
+            }
+            stub.add(PODS, "new", json!({}), None);
+            takeover("takeover: 1 pod waits beside 50,000 that run", stub, 1).await;
+        }
+        "takeover-pending" => {
+            let stub = Stub::new(NODES);
+            for number in 0..PODS {
+                stub.add(number, &application(number % APPLICATIONS), json!({}), None);
+            }
+            takeover("takeover: 50,000 pods wait", stub, PODS).await;
+        }
         other => panic!("there is no shape `{other}`: {}", SHAPES.join(", ")),
     }
 }
@@ -112,13 +129,21 @@ fn member_of(members: usize, declares: bool) -> Value {
 
 /// Starts the shim and the scheduler.
 fn start(stub: &Arc<Stub>) -> CancellationToken {
+    start_with(stub, None).0
+}
+
+/// Same as [`start`], as one of several replicas if there is a lease.
+fn start_with(
+    stub: &Arc<Stub>,
+    lease: Option<&str>,
+) -> (CancellationToken, watch::Receiver<ReplicaState>) {
     let scheduler = Scheduler::builder().start().unwrap();
     let meters = Arc::new(Meters::new(&prometheus::Registry::new()).unwrap());
     let options = Options {
         namespace: "monoceros".to_owned(),
-        lease: None,
+        lease: lease.map(str::to_owned),
         identity: "bench".to_owned(),
-        pod: None,
+        pod: lease.map(|_| "own".to_owned()),
         lease_duration: Duration::from_secs(20),
         mapping: Mapping { scheduler_names: vec!["monoceros".to_owned()], ..Mapping::default() },
         api: ApiSettings {
@@ -132,11 +157,40 @@ fn start(stub: &Arc<Stub>) -> CancellationToken {
     };
     let stop = CancellationToken::new();
     let client = stub.client();
-    let (state, _) = watch::channel(ReplicaState::default());
+    let (state, states) = watch::channel(ReplicaState::default());
     let engine = move |scene, notify| Embedded::new(scheduler, "kubernetes", scene, notify, false);
     let work = run::run(client, options, meters, state, stop.clone(), engine);
     tokio::spawn(async move { work.await.unwrap() });
-    stop
+    (stop, states)
+}
+
+/// Measures from the lease, which another replica has given back, to the first binding.
+async fn takeover(what: &str, stub: Arc<Stub>, wanted: usize) {
+    /// How long the replica stands by.
+    const STANDS_BY: Duration = Duration::from_secs(5);
+    stub.set_lease("other");
+    let (stop, mut states) = start_with(&stub, Some("lease"));
+    let stands_by = |state: &ReplicaState| matches!(state, ReplicaState::Standby(Some(_)));
+    timeout(PATIENCE, states.wait_for(stands_by)).await.unwrap().unwrap();
+    sleep(STANDS_BY).await;
+    let (cpu, memory) = (cpu_time(), peak_mib());
+    stub.set_lease("");
+    stub.wait_bound(1, PATIENCE).await;
+    let cpu = cpu_time().saturating_sub(cpu);
+    let first = stub.takeover();
+    println!("{what}, on 5,000 nodes");
+    println!("  {:.0} ms from the lease to the first binding", first.as_secs_f64() * 1e3);
+    println!(
+        "  {:.2} s of CPU since it was given back; {memory} MiB standing by",
+        cpu.as_secs_f64()
+    );
+    let begun = Instant::now();
+    stub.wait_bound(wanted, PATIENCE).await;
+    if wanted > 1 {
+        let last = first + begun.elapsed();
+        println!("  {:.2} s from the lease to the last binding", last.as_secs_f64());
+    }
+    stop.cancel();
 }
 
 /// Measures from the start of the process to the last binding.

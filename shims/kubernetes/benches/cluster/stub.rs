@@ -24,11 +24,30 @@ type Answer = UnsyncBoxBody<Bytes, Infallible>;
 
 #[derive(Default)]
 struct Table {
+    /// The last resource version.
+    version: u64,
     /// Objects as JSON, in the order of arrival.
     pods: Vec<Value>,
     added: Vec<Instant>,
     waited: Vec<f64>,
     watch: Option<UnboundedSender<Bytes>>,
+    /// The lease. `None` if there is none.
+    lease: Option<Value>,
+    /// When the lease was last written by a client.
+    taken: Option<Instant>,
+    /// When the first binding arrived.
+    first: Option<Instant>,
+}
+
+impl Table {
+    /// Stores a new version of an object, and sends it to the watch.
+    fn change(&mut self, kind: &str, object: &mut Value) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        if let Some(watch) = &self.watch {
+            watch.send(event(kind, object)).ok();
+        }
+    }
 }
 
 /// The server.
@@ -44,10 +63,10 @@ fn event(kind: &str, object: &Value) -> Bytes {
     Bytes::from(format!("{}\n", json!({"type": kind, "object": object})))
 }
 
-fn list(kind: &str, items: &[String], next: Option<usize>) -> String {
+fn list(kind: &str, items: &[String], next: Option<usize>, version: u64) -> String {
     let next = next.map(|next| next.to_string()).unwrap_or_default();
     format!(
-        r#"{{"kind":"{kind}List","apiVersion":"v1","metadata":{{"resourceVersion":"1","continue":"{next}"}},"items":[{}]}}"#,
+        r#"{{"kind":"{kind}List","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#,
         items.join(",")
     )
 }
@@ -67,7 +86,7 @@ impl Stub {
         };
         Arc::new(Self {
             nodes: (0..nodes).map(node).collect(),
-            table: Mutex::default(),
+            table: Mutex::new(Table { version: 1, ..Table::default() }),
             bound: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
             changed: Notify::new(),
@@ -95,10 +114,24 @@ impl Stub {
         let mut table = self.table.lock().unwrap();
         assert_eq!(table.pods.len(), number, "pods come in the order of their numbers");
         table.added.push(Instant::now());
-        if let Some(watch) = &table.watch {
-            watch.send(event("ADDED", &pod)).ok();
-        }
+        table.change("ADDED", &mut pod);
         table.pods.push(pod);
+    }
+
+    /// Sets the holder of the lease; empty for a lease that was given back.
+    pub fn set_lease(&self, holder: &str) {
+        let mut table = self.table.lock().unwrap();
+        let mut lease = json!({"metadata": {"name": "lease", "namespace": "monoceros"},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 3_600}});
+        table.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(table.version.to_string());
+        table.lease = Some(lease);
+    }
+
+    /// Returns the time from the last writing of the lease by a client to the first binding.
+    pub fn takeover(&self) -> Duration {
+        let table = self.table.lock().unwrap();
+        table.first.unwrap() - table.taken.unwrap()
     }
 
     /// Makes a client whose connection is a function call.
@@ -150,7 +183,26 @@ impl Stub {
             "GET" if path == "/apis" => {
                 found(r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#.to_owned())
             }
+            "GET" if path.ends_with("/leases/lease") => match &self.table.lock().unwrap().lease {
+                Some(lease) => found(lease.to_string()),
+                None => missing(),
+            },
             "GET" => found(self.list(&path, &query)),
+            "PUT" => {
+                let body = body.collect().await.unwrap().to_bytes();
+                let mut lease: Value = serde_json::from_slice(&body).unwrap();
+                let mut table = self.table.lock().unwrap();
+                table.version += 1;
+                lease["metadata"]["resourceVersion"] = json!(table.version.to_string());
+                (table.lease, table.taken) = (Some(lease.clone()), Some(Instant::now()));
+                found(lease.to_string())
+            }
+            "PATCH" if path.ends_with("/pods/own") => {
+                let mut own = json!({"metadata": {"name": "own", "namespace": "monoceros",
+                    "uid": "own"}, "spec": {"containers": []}, "status": {"phase": "Running"}});
+                self.table.lock().unwrap().change("MODIFIED", &mut own);
+                found(own.to_string())
+            }
             "POST" if path.ends_with("/binding") => {
                 let body = body.collect().await.unwrap().to_bytes();
                 self.bind(&path, &serde_json::from_slice(&body).unwrap());
@@ -171,22 +223,23 @@ impl Stub {
         let (from, most) = (number("continue", 0), number("limit", usize::MAX));
         let page = |len: usize| from.min(len)..from.saturating_add(most).min(len);
         let next = |len: usize| (page(len).end < len).then(|| page(len).end);
+        let version = self.table.lock().unwrap().version;
         match path {
             "/api/v1/nodes" => {
                 let all = &self.nodes;
-                list("Node", &all[page(all.len())], next(all.len()))
+                list("Node", &all[page(all.len())], next(all.len()), version)
             }
             "/api/v1/pods" => {
                 let table = self.table.lock().unwrap();
                 let len = table.pods.len();
                 let items: Vec<_> = table.pods[page(len)].iter().map(Value::to_string).collect();
-                list("Pod", &items, next(len))
+                list("Pod", &items, next(len), version)
             }
             "/api/v1/namespaces" => {
                 let namespace = json!({"metadata": {"name": "bench", "uid": "bench"}});
-                list("Namespace", &[namespace.to_string()], None)
+                list("Namespace", &[namespace.to_string()], None, version)
             }
-            _ => list("Any", &[], None),
+            _ => list("Any", &[], None, version),
         }
     }
 
@@ -209,13 +262,12 @@ impl Stub {
         let mut table = self.table.lock().unwrap();
         let waited = table.added[number].elapsed().as_secs_f64();
         table.waited.push(waited);
-        let pod = &mut table.pods[number];
+        table.first.get_or_insert_with(Instant::now);
+        let mut pod = table.pods[number].take();
         assert!(pod["spec"]["nodeName"].is_null(), "{name} is bound twice");
         pod["spec"]["nodeName"] = binding["target"]["name"].clone();
-        let change = event("MODIFIED", pod);
-        if let Some(watch) = &table.watch {
-            watch.send(change).ok();
-        }
+        table.change("MODIFIED", &mut pod);
+        table.pods[number] = pod;
         drop(table);
         self.bound.fetch_add(1, Ordering::Release);
         self.changed.notify_one();
