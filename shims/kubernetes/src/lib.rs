@@ -2,6 +2,7 @@
 //! places.
 
 pub mod act;
+pub mod catch_up;
 pub mod connect;
 pub mod engine;
 pub mod leader;

@@ -6,6 +6,7 @@
 //! * Each kind reports once that it has been read in full. A kind that the server does not serve
 //!   reports it too, and is followed as soon as the server serves it.
 //! * Failures of one kind are logged at most once a minute.
+//! * All changes go through one queue. So what is said of progress follows the changes it is about.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -20,10 +21,12 @@ use kube::{Api, Client};
 use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::catch_up::Progress;
 use crate::connect::OnceAMinute;
 use crate::objects::{
     ConfigMap, CsiNode, Meta, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
@@ -50,14 +53,18 @@ pub enum WatchEvent {
     Change(Change),
     /// A kind has been read in full for the first time.
     Synced(&'static str),
+    /// All changes of pods up to the version that was awaited have been sent.
+    CaughtUp,
 }
 
 /// Starts to follow the cluster, and the ConfigMaps of `namespace`. Returns how many kinds will
-/// report [`WatchEvent::Synced`].
+/// report [`WatchEvent::Synced`]. Each version of `awaited` is answered by one
+/// [`WatchEvent::CaughtUp`].
 pub fn follow(
     client: &Client,
     namespace: &str,
     events: &Sender<WatchEvent>,
+    awaited: watch::Receiver<Option<u64>>,
     stop: &CancellationToken,
 ) -> usize {
     let mut mirror = Mirror { client, events, stop, kinds: 0 };
@@ -75,7 +82,7 @@ pub fn follow(
         mirror.watch(api, config, |name, it: Option<Arc<ConfigMap>>| Change::ConfigMap(name, it));
     }
     mirror.pod_groups();
-    mirror.pods();
+    mirror.pods(awaited);
     mirror.kinds
 }
 
@@ -158,15 +165,16 @@ impl Mirror<'_> {
         config: watcher::Config,
         change: impl Fn(String, Option<Arc<K>>) -> Change + Send + 'static,
     ) {
-        self.follow(api, config, move |name, object| {
+        let changes = move |name: &str, object: Option<&Arc<K>>| {
             [Some(change(name.to_owned(), object.cloned())), None]
-        });
+        };
+        self.follow(api, config, changes, None);
     }
 
     /// Watches pods, keyed by UID: a pod created again under the same name is another pod.
-    fn pods(&mut self) {
+    fn pods(&mut self, awaited: watch::Receiver<Option<u64>>) {
         let mut uids: FxHashMap<String, Key> = FxHashMap::default();
-        self.follow(self.api(), watcher::Config::default(), move |name, pod: Option<&Arc<Pod>>| {
+        let changes = move |name: &str, pod: Option<&Arc<Pod>>| {
             let Some(pod) = pod else {
                 let gone = uids.remove(name).map(|uid| Change::Pod(uid, None));
                 return [gone, None];
@@ -183,7 +191,9 @@ impl Mirror<'_> {
             let before = before.filter(|before| *before != uid);
             let gone = before.map(|before| Change::Pod(before, None));
             [gone, Some(Change::Pod(uid, Some(Arc::clone(pod))))]
-        });
+        };
+        let progress = Some(Progress::new(awaited));
+        self.follow(self.api(), watcher::Config::default(), changes, progress);
     }
 
     /// Watches PodGroups, which not every server serves.
@@ -196,7 +206,7 @@ impl Mirror<'_> {
             let change = |name: &str, group: Option<&Arc<PodGroup>>| {
                 [Some(Change::Group(name.to_owned(), group.cloned())), None]
             };
-            follow_kind(api, watcher::Config::default(), change, events, is_synced).await;
+            follow_kind(api, watcher::Config::default(), change, None, events, is_synced).await;
         };
         self.spawn(follow);
     }
@@ -206,9 +216,10 @@ impl Mirror<'_> {
         api: Api<K>,
         config: watcher::Config,
         changes: impl FnMut(&str, Option<&Arc<K>>) -> [Option<Change>; 2] + Send + 'static,
+        progress: Option<Progress>,
     ) {
         self.kinds += 1;
-        let follow = follow_kind(api, config, changes, self.events.clone(), false);
+        let follow = follow_kind(api, config, changes, progress, self.events.clone(), false);
         self.spawn(follow);
     }
 
@@ -222,21 +233,39 @@ impl Mirror<'_> {
 }
 
 /// Sends the changes of one kind, and reports it as synced after the first full read, unless
-/// `is_synced`.
+/// `is_synced`. Reports what `progress` awaits.
 async fn follow_kind<K: Watched>(
     api: Api<K>,
     config: watcher::Config,
     mut changes: impl FnMut(&str, Option<&Arc<K>>) -> [Option<Change>; 2] + Send,
+    mut progress: Option<Progress>,
     events: Sender<WatchEvent>,
     mut is_synced: bool,
 ) {
-    let mut stream = watcher(api, config).backoff(Pause::default()).boxed();
+    let begin = || watcher(api.clone(), config.clone()).backoff(Pause::default()).boxed();
+    let mut stream = begin();
     // The name of each object, and the number of the listing that last had it.
     let mut known: FxHashMap<String, u64> = FxHashMap::default();
     let mut reading = 0;
     let mut complaints = OnceAMinute::default();
-    while let Some(event) = stream.next().await {
+    loop {
+        let event = tokio::select! {
+            event = stream.next() => event,
+            is_behind = is_behind(progress.as_mut()) => {
+                if is_behind {
+                    stream = begin();
+                }
+                if !report_progress(progress.as_mut(), &events).await {
+                    return;
+                }
+                continue;
+            }
+        };
+        let Some(event) = event else { return };
         let (mut updates, mut is_read) = (Vec::new(), false);
+        if let (Some(progress), Ok(event)) = (&mut progress, &event) {
+            note(progress, event);
+        }
         match event {
             Ok(Event::Init) => reading += 1,
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
@@ -271,7 +300,36 @@ async fn follow_kind<K: Watched>(
         if is_read && !std::mem::replace(&mut is_synced, true) {
             events.send(WatchEvent::Synced(K::KIND)).await.ok();
         }
+        if !report_progress(progress.as_mut(), &events).await {
+            return;
+        }
     }
+}
+
+/// Notes what is about to be delivered. It counts when it is reported, after that.
+fn note(progress: &mut Progress, event: &Event<impl Meta>) {
+    match event {
+        Event::Init => progress.list_begins(),
+        Event::InitApply(object) => progress.lists(object),
+        Event::InitDone => progress.list_ends(),
+        Event::Apply(object) | Event::Delete(object) => progress.delivers(object),
+    }
+}
+
+/// Waits as [`Progress::is_behind`] does. Never returns for a kind whose progress nobody awaits.
+async fn is_behind(progress: Option<&mut Progress>) -> bool {
+    match progress {
+        Some(progress) => progress.is_behind().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reports that the awaited version is reached, if it is. Returns whether somebody listens.
+async fn report_progress(progress: Option<&mut Progress>, events: &Sender<WatchEvent>) -> bool {
+    if progress.is_none_or(|progress| !progress.take_reached()) {
+        return true;
+    }
+    events.send(WatchEvent::CaughtUp).await.is_ok()
 }
 
 /// Growing pause of a watch that fails, up to [`LONGEST_PAUSE`].

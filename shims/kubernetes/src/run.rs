@@ -2,8 +2,11 @@
 //! its orders out.
 //!
 //! # Invariants
-//! * The engine receives nothing before the cluster has been read in full, nor while another
-//!   replica schedules.
+//! * The engine receives nothing before the cluster has been read in full. While another replica
+//!   schedules, an engine of this replica's own receives everything except pending pods, and any
+//!   other receives nothing.
+//! * A replica that has taken the lease asks for no pod before it knows of every binding of the
+//!   last leader (`catch_up`).
 //! * A lost lease ends the process: another replica may be scheduling, so the state here may be
 //!   wrong.
 
@@ -19,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::act::{ApiSettings, ApiWorkers};
+use crate::catch_up::newest_version;
 use crate::connect::mark_leader;
 use crate::engine::{Engine, EngineError};
 use crate::leader::{Lead, Leadership};
@@ -126,11 +130,12 @@ pub async fn run<E: Engine>(
         tokio::spawn(mark_leader(client, namespace, pod, state.subscribe()));
     }
     let (watch, watch_events) = mpsc::channel(CHANGES_AHEAD);
-    let kinds = mirror::follow(&client, &options.namespace, &watch, &own_stop);
+    let (awaits, awaited) = watch::channel(None);
+    let kinds = mirror::follow(&client, &options.namespace, &watch, awaited, &own_stop);
     let mut shim =
         Shim::new(options.mapping, scene, Arc::clone(&meters), options.conditions_per_second);
     let own_meters = Arc::clone(&meters);
-    let (counted, ticked, leads) = (begun, begun, false);
+    let (counted, ticked) = (begun, begun);
     let (lead, holding) = (lease.as_ref().map(|lease| lease.lead()), None);
     let lost = lost(lead.clone());
     let broken = workers.broken();
@@ -144,9 +149,13 @@ pub async fn run<E: Engine>(
         notifications,
         counted,
         ticked,
-        leads,
+        has_session: false,
+        leads: false,
         lease,
         holding,
+        client,
+        awaits,
+        own_stop,
     };
     let ended = tokio::select! {
         // Ends even while the scheduler cannot be reached.
@@ -172,10 +181,17 @@ struct Run<E> {
     notifications: UnboundedReceiver<Notification>,
     counted: Instant,
     ticked: Instant,
+    /// Whether the engine has been sent the cluster.
+    has_session: bool,
     leads: bool,
     lease: Option<Arc<Leadership>>,
     /// The task that renews the lease.
     holding: Option<JoinHandle<()>>,
+    client: Client,
+    /// The version of pods that has to be reached before this replica leads.
+    awaits: watch::Sender<Option<u64>>,
+    /// Ends the tasks of the run.
+    own_stop: CancellationToken,
 }
 
 impl<E: Engine> Run<E> {
@@ -199,7 +215,7 @@ impl<E: Engine> Run<E> {
                 n = self.notifications.recv_many(&mut notifications, AT_ONCE) => if n == 0 { return ended(stop) },
                 now = next_lead(lead.as_mut()) => {
                     match now {
-                        Lead::Own => self.lead(state).await?,
+                        Lead::Own => self.catch_up(state),
                         // `lost`, awaited beside this loop, ends the run.
                         Lead::Lost => {}
                         Lead::Other(leader) => {
@@ -207,6 +223,7 @@ impl<E: Engine> Run<E> {
                         }
                     }
                 }
+                () = std::future::ready(()), if self.shim.has_more() => {}
                 () = sleep_until(next.unwrap_or(self.begun)), if next.is_some() => {
                     self.ticked = Instant::now();
                     let now = self.now();
@@ -214,17 +231,26 @@ impl<E: Engine> Run<E> {
                 }
             }
             let now = self.now();
+            let mut has_caught_up = false;
             for event in changes.drain(..) {
                 match event {
                     WatchEvent::Change(change) => self.shim.change(change, now),
                     WatchEvent::Synced(_) => missing = missing.saturating_sub(1),
+                    WatchEvent::CaughtUp => has_caught_up = true,
                 }
+            }
+            if has_caught_up {
+                self.lead(state).await?;
             }
             if missing == 0 && *state.borrow() == ReplicaState::Reading {
                 info!("the cluster has been read");
                 if let Some(lease) = &self.lease {
                     state.send_replace(ReplicaState::Standby(None));
-                    self.holding = Some(tokio::spawn(Arc::clone(lease).hold(stop.clone())));
+                    let lease = Arc::clone(lease);
+                    if self.engine.is_exclusive() {
+                        self.begin().await?;
+                    }
+                    self.holding = Some(tokio::spawn(lease.hold(stop.clone())));
                 } else {
                     self.lead(state).await?;
                 }
@@ -253,21 +279,39 @@ impl<E: Engine> Run<E> {
     }
 
     fn next_tick(&self) -> Option<Instant> {
-        let due = self.shim.next_tick().filter(|_| self.leads)?;
+        let due = self.shim.next_tick().filter(|_| self.has_session)?;
         Some((self.begun + due).max(self.ticked + TICK))
+    }
+
+    /// Waits for every binding of the last leader, with the lease in hand.
+    fn catch_up(&self, state: &watch::Sender<ReplicaState>) {
+        let (client, awaits, state) = (self.client.clone(), self.awaits.clone(), state.clone());
+        let ask = async move {
+            awaits.send_replace(Some(newest_version(&client).await));
+            // The label of the own pod is a change of a pod, after which all earlier ones are known.
+            state.send_replace(ReplicaState::Leads);
+        };
+        tokio::spawn(self.own_stop.clone().run_until_cancelled_owned(ask));
     }
 
     /// Starts to schedule.
     async fn lead(&mut self, state: &watch::Sender<ReplicaState>) -> Result<(), RunError> {
-        self.begin().await?;
+        self.leads = true;
+        if self.has_session {
+            let now = self.now();
+            self.shim.lead(now);
+            self.pass_on().await?;
+        } else {
+            self.begin().await?;
+        }
         self.meters.leads.set(1);
         state.send_replace(ReplicaState::Leads);
         Ok(())
     }
 
-    /// Sends the whole cluster to a new session of the engine.
+    /// Sends the whole cluster to a new session of the engine, without what is pending while
+    /// another replica leads.
     async fn begin(&mut self) -> Result<(), RunError> {
-        self.leads = true;
         let (queues, unreadable) = self.shim.queues();
         let refused = loop {
             let refused = self.register(&queues).await?;
@@ -280,15 +324,24 @@ impl<E: Engine> Run<E> {
             }
         };
         let now = self.now();
-        self.shim.begin(now);
+        if self.leads {
+            self.shim.begin(now);
+        } else {
+            self.shim.stand_by(now);
+        }
+        self.has_session = true;
         if let Some(why) = unreadable.or(refused) {
             self.shim.receive(Notification::Configured(Err(why)), now);
         }
         self.pass_on().await
     }
 
-    /// Opens a session while this replica may act. It replaces the session of any other replica.
+    /// Opens a session while this replica may act, since it may replace that of another replica. A
+    /// standby replica has an engine of its own.
     async fn register(&self, queues: &Queues) -> Result<Option<String>, EngineError> {
+        if !self.leads {
+            return self.engine.register(queues).await;
+        }
         loop {
             self.until_it_may_act(true).await;
             tokio::select! {

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 
+#[allow(dead_code)] // Some of it is for the tests alone.
 mod stub;
 
 use std::process::{Command, ExitCode};

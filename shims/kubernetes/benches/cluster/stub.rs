@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// A response body, which may be an endless stream.
 type Answer = UnsyncBoxBody<Bytes, Infallible>;
@@ -30,22 +30,36 @@ struct Table {
     pods: Vec<Value>,
     added: Vec<Instant>,
     waited: Vec<f64>,
-    watch: Option<UnboundedSender<Bytes>>,
+    /// Watches of pods.
+    watches: Vec<Watch>,
     /// The lease. `None` if there is none.
     lease: Option<Value>,
-    /// When the lease was last written by a client.
+    /// When a client first wrote the lease.
     taken: Option<Instant>,
     /// When the first binding arrived.
     first: Option<Instant>,
 }
 
+struct Watch {
+    to: UnboundedSender<Bytes>,
+    /// Changes that are under way. `None` while they arrive at once.
+    held: Option<Vec<Bytes>>,
+}
+
 impl Table {
-    /// Stores a new version of an object, and sends it to the watch.
+    /// Gives an object a new version, and sends it to the watches.
     fn change(&mut self, kind: &str, object: &mut Value) {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        if let Some(watch) = &self.watch {
-            watch.send(event(kind, object)).ok();
+        if self.watches.is_empty() {
+            return;
+        }
+        let event = event(kind, object);
+        for watch in &mut self.watches {
+            match &mut watch.held {
+                Some(held) => held.push(event.clone()),
+                None => drop(watch.to.send(event.clone())),
+            }
         }
     }
 }
@@ -56,6 +70,7 @@ pub struct Stub {
     table: Mutex<Table>,
     bound: AtomicUsize,
     made: AtomicUsize,
+    are_lists_held: AtomicBool,
     changed: Notify,
 }
 
@@ -74,13 +89,19 @@ fn list(kind: &str, items: &[String], next: Option<usize>, version: u64) -> Stri
 impl Stub {
     /// Makes a server with this many nodes of 32 cores.
     pub fn new(nodes: usize) -> Arc<Self> {
+        Self::with_room(nodes, 110)
+    }
+
+    /// Same as [`Self::new`], with room for `pods` on each node.
+    pub fn with_room(nodes: usize, pods: usize) -> Arc<Self> {
         let node = |number| {
             json!({
                 "metadata": {"name": format!("n{number}"), "uid": format!("node-{number}"),
                     "labels": {"kubernetes.io/hostname": format!("n{number}"),
                         "topology.kubernetes.io/zone": format!("z{}", number % 3)}},
                 "spec": {},
-                "status": {"allocatable": {"cpu": "32", "memory": "128Gi", "pods": "110"}},
+                "status": {"allocatable": {"cpu": "32", "memory": "128Gi",
+                    "pods": pods.to_string()}},
             })
             .to_string()
         };
@@ -89,6 +110,7 @@ impl Stub {
             table: Mutex::new(Table { version: 1, ..Table::default() }),
             bound: AtomicUsize::new(0),
             made: AtomicUsize::new(0),
+            are_lists_held: AtomicBool::new(false),
             changed: Notify::new(),
         })
     }
@@ -128,7 +150,73 @@ impl Stub {
         table.lease = Some(lease);
     }
 
-    /// Returns the time from the last writing of the lease by a client to the first binding.
+    /// Changes a pod as somebody else. `Null` deletes it.
+    pub fn change(&self, number: usize, change: impl FnOnce(&mut Value)) {
+        let mut table = self.table.lock().unwrap();
+        let before = table.pods[number].clone();
+        let mut pod = before.clone();
+        change(&mut pod);
+        if pod.is_null() {
+            let mut gone = before;
+            table.change("DELETED", &mut gone);
+        } else {
+            table.change("MODIFIED", &mut pod);
+        }
+        table.pods[number] = pod;
+    }
+
+    /// Holds up the changes that the present watches get.
+    pub fn hold_watches(&self) {
+        for watch in &mut self.table.lock().unwrap().watches {
+            watch.held = Some(Vec::new());
+        }
+    }
+
+    /// Sends what was held up.
+    pub fn release_watches(&self) {
+        for watch in &mut self.table.lock().unwrap().watches {
+            for event in watch.held.take().unwrap_or_default() {
+                watch.to.send(event).ok();
+            }
+        }
+    }
+
+    /// Ends the present watches, since their versions are too old.
+    pub fn expire_watches(&self) {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+            "status": "Failure", "message": "too old", "reason": "Expired", "code": 410});
+        for watch in self.table.lock().unwrap().watches.drain(..) {
+            watch.to.send(event("ERROR", &status)).ok();
+        }
+    }
+
+    /// Answers no list of pods from now on.
+    pub fn hold_lists(&self) {
+        self.are_lists_held.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until a client has written the lease.
+    pub async fn wait_lease(&self, patience: Duration) {
+        let wait = async {
+            while self.table.lock().unwrap().taken.is_none() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        assert!(timeout(patience, wait).await.is_ok(), "nobody takes the lease");
+    }
+
+    /// Returns how many bindings have arrived.
+    pub fn bound(&self) -> usize {
+        self.bound.load(Ordering::Acquire)
+    }
+
+    /// Returns the node of a pod.
+    pub fn node_of(&self, number: usize) -> Option<String> {
+        let table = self.table.lock().unwrap();
+        table.pods[number]["spec"]["nodeName"].as_str().map(str::to_owned)
+    }
+
+    /// Returns the time from the first writing of the lease by a client to the first binding.
     pub fn takeover(&self) -> Duration {
         let table = self.table.lock().unwrap();
         table.first.unwrap() - table.taken.unwrap()
@@ -149,14 +237,14 @@ impl Stub {
         let wait = async {
             loop {
                 let changed = self.changed.notified();
-                if self.bound.load(Ordering::Acquire) >= wanted {
+                if self.bound() >= wanted {
                     return;
                 }
                 changed.await;
             }
         };
-        let bound = || self.bound.load(Ordering::Acquire);
-        assert!(timeout(patience, wait).await.is_ok(), "{} of {wanted} are bound", bound());
+        let bound = timeout(patience, wait).await;
+        assert!(bound.is_ok(), "{} of {wanted} are bound", self.bound());
     }
 
     /// Returns the seconds from each pod's arrival to its binding.
@@ -187,6 +275,9 @@ impl Stub {
                 Some(lease) => found(lease.to_string()),
                 None => missing(),
             },
+            "GET" if path == "/api/v1/pods" && self.are_lists_held.load(Ordering::Relaxed) => {
+                std::future::pending().await
+            }
             "GET" => found(self.list(&path, &query)),
             "PUT" => {
                 let body = body.collect().await.unwrap().to_bytes();
@@ -194,7 +285,8 @@ impl Stub {
                 let mut table = self.table.lock().unwrap();
                 table.version += 1;
                 lease["metadata"]["resourceVersion"] = json!(table.version.to_string());
-                (table.lease, table.taken) = (Some(lease.clone()), Some(Instant::now()));
+                table.lease = Some(lease.clone());
+                table.taken.get_or_insert_with(Instant::now);
                 found(lease.to_string())
             }
             "PATCH" if path.ends_with("/pods/own") => {
@@ -232,7 +324,8 @@ impl Stub {
             "/api/v1/pods" => {
                 let table = self.table.lock().unwrap();
                 let len = table.pods.len();
-                let items: Vec<_> = table.pods[page(len)].iter().map(Value::to_string).collect();
+                let pods = table.pods[page(len)].iter().filter(|pod| !pod.is_null());
+                let items: Vec<_> = pods.map(Value::to_string).collect();
                 list("Pod", &items, next(len), version)
             }
             "/api/v1/namespaces" => {
@@ -246,7 +339,7 @@ impl Stub {
     fn follow(&self, path: &str) -> Response<Answer> {
         let (send, mut receive) = unbounded_channel();
         if path == "/api/v1/pods" {
-            self.table.lock().unwrap().watch = Some(send);
+            self.table.lock().unwrap().watches.push(Watch { to: send, held: None });
         } else {
             // The stream stays open and silent.
             Box::leak(Box::new(send));

@@ -137,6 +137,10 @@ impl Engine for Embedded {
         })
     }
 
+    fn is_exclusive(&self) -> bool {
+        true
+    }
+
     fn reads_node_results(&self) -> bool {
         true
     }

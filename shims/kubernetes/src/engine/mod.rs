@@ -22,6 +22,12 @@ pub trait Engine: Send + Sync + 'static {
         queues: &'e Queues,
     ) -> BoxFuture<'e, Result<Option<String>, EngineError>>;
 
+    /// Whether the scheduler serves this replica alone. It is then fed while another replica
+    /// schedules. To register with a shared one would end the session of the leader.
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
     /// Whether its explanations read from the scene which nodes pods may use.
     fn reads_node_results(&self) -> bool {
         false

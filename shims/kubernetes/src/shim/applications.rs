@@ -316,7 +316,7 @@ impl Shim {
             return;
         }
         if reason.contains("[R_APP_EXISTS]") {
-            return self.application_accepted(id, now);
+            return self.application_accepted(id);
         }
         application.is_accepted = false;
         tracing::warn!(application = &**id, reason, "the engine refuses an application");
@@ -328,13 +328,13 @@ impl Shim {
         self.reconcile_all(id, now);
     }
 
-    pub(super) fn application_accepted(&mut self, id: &Arc<str>, now: Duration) {
+    pub(super) fn application_accepted(&mut self, id: &Arc<str>) {
         let Some(application) = self.applications.get_mut(id) else { return };
         application.refusals = 0;
         if application.state == AppState::Submitted
             && !std::mem::replace(&mut application.is_accepted, true)
         {
-            self.reconcile_all(id, now);
+            self.reconcile_next(id);
         }
     }
 

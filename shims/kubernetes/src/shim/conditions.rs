@@ -110,9 +110,10 @@ impl Shim {
         self.group_conditions.put_back(condition, now + APART);
     }
 
-    /// Orders the PodGroup conditions whose time has come, within the rate.
+    /// Orders the PodGroup conditions whose time has come, within the rate, once this replica leads.
     pub(super) fn order_group_conditions(&mut self, now: Duration) {
-        while self.has_budget()
+        while self.leads
+            && self.has_budget()
             && let Some(condition) = self.group_conditions.take(now)
         {
             // A group that was scheduled once keeps that condition, whichever replica wrote it.

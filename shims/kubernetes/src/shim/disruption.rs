@@ -36,8 +36,12 @@ impl Shim {
         self.evict(key);
     }
 
-    /// Evicts the pod. A binding in flight is cancelled first, and its outcome awaited.
+    /// Evicts the pod, once this replica leads. A binding in flight is cancelled first, and its
+    /// outcome awaited.
     pub(super) fn evict(&mut self, key: &Key) {
+        if !self.leads {
+            return;
+        }
         let Some(record) = self.pods.get_mut(key) else { return };
         let Some(Ending { message, .. }) = &record.ending else { return };
         match record.api_work {

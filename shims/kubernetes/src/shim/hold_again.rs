@@ -151,7 +151,7 @@ impl Shim {
             tracing::warn!(gangs, "the engine does not say that places are held again");
         }
         self.holding = HoldAgain::default();
-        self.ask_for_waiting(now);
+        self.ask_for_waiting();
     }
 
     fn has_gangs(&self) -> bool {
@@ -217,10 +217,9 @@ impl Shim {
     }
 
     /// Asks for all pending pods, oldest first.
-    fn ask_for_waiting(&mut self, now: Duration) {
+    fn ask_for_waiting(&mut self) {
         let waiting = self.pods.iter().filter(|(_, record)| record.pod.node().is_none());
-        for key in by_age(waiting) {
-            self.reconcile(&key, now);
-        }
+        let waiting = by_age(waiting);
+        self.reconcile_in_turn(waiting);
     }
 }

@@ -14,6 +14,8 @@
 //!   includes the outcome of bindings to a node of that name that were in flight when it was
 //!   reported, or that were placed before the engine learned that it is another node.
 //! * A pod is evicted only while the engine requests it, and by one task at a time.
+//! * While another replica leads, the engine is told of no pending pod, so it has nothing to decide,
+//!   and no work is ordered at the API server.
 //! * The engine knows everything that takes room on an existing node, whichever scheduler it
 //!   belongs to and whether or not its application is accepted.
 
@@ -31,6 +33,7 @@ mod orders;
 mod outcomes;
 mod pods;
 mod record;
+mod standby;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -92,6 +95,12 @@ pub struct Shim {
     refilled: Duration,
     /// Whether a session with the engine is open. Otherwise only the cluster is followed.
     is_active: bool,
+    /// Whether pending pods are asked for, and work is ordered at the API server.
+    leads: bool,
+    /// Pods to be reconciled in the next turns, in this order.
+    later: VecDeque<Key>,
+    /// Events about nodes and ConfigMaps from the time before this replica led, by kind and name.
+    unsent: BTreeMap<(&'static str, String), Event>,
     pods: FxHashMap<Key, Record>,
     /// Number of pods seen so far.
     n_pods: u64,
@@ -147,6 +156,9 @@ impl Shim {
             rate: f64::from(rate),
             refilled: Duration::ZERO,
             is_active: false,
+            leads: false,
+            later: VecDeque::new(),
+            unsent: BTreeMap::new(),
             pods: FxHashMap::default(),
             n_pods: 0,
             applications: FxHashMap::default(),
@@ -211,58 +223,6 @@ impl Shim {
         queues(CONFIG_MAPS.into_iter().zip(self.maps.iter().map(Option::as_deref)))
     }
 
-    /// Begins an empty session, for which the engine was registered with [`Self::queues`].
-    /// Everything is reported again.
-    pub fn begin(&mut self, now: Duration) {
-        self.is_active = true;
-        self.no_node_since = self.nodes.is_empty().then_some(now);
-        self.configured = self.configured_now();
-        self.orders.clear();
-        self.unanswered.clear();
-        self.explaining.clear();
-        self.n_explaining = 0;
-        for application in self.applications.values_mut() {
-            application.reset();
-        }
-        {
-            let mut scene = open(&self.scene);
-            scene.restart();
-            for (key, record) in &self.pods {
-                if let Some(node) = record.pod.node().filter(|_| !record.is_gone) {
-                    scene.settle(key, node, &record.pod);
-                }
-            }
-        }
-        let gone = self.pods.iter().filter(|(_, record)| record.is_gone);
-        let gone: Vec<_> = gone.map(|(key, _)| Arc::clone(key)).collect();
-        for key in gone {
-            self.drop_record(&key);
-        }
-        self.applications.retain(|_, application| !application.pods.is_empty());
-        self.assign_ids();
-        for record in self.pods.values_mut() {
-            record.engine = EngineState::Absent;
-            // A binding in flight ends at the API server and is reported. The new session decides
-            // evictions itself.
-            record.cancel_ending();
-        }
-        self.move_all_to_next(now);
-        let names: Vec<_> = self.nodes.keys().cloned().collect();
-        for name in &names {
-            self.report_node(name);
-        }
-        let bound = self.pods.iter().filter(|(_, record)| record.pod.node().is_some());
-        for key in by_age(bound) {
-            self.reconcile(&key, now);
-        }
-        self.orders.cut();
-        for name in &names {
-            self.open_node(name);
-        }
-        self.orders.cut();
-        self.hold_again(now);
-    }
-
     /// Handles a change of the cluster.
     pub fn change(&mut self, change: Change, now: Duration) {
         match change {
@@ -323,15 +283,11 @@ impl Shim {
         if !self.is_active {
             return VecDeque::new();
         }
+        self.reconcile_later(now);
         if open(&self.scene).take_unblocked() {
             self.orders.try_again();
         }
         self.orders.take(now)
-    }
-
-    /// Returns the work for the API server.
-    pub fn api_orders(&mut self) -> Vec<ApiOrder> {
-        std::mem::take(&mut self.api_orders)
     }
 
     /// Returns the application of a pod. `None` for a pod that is foreign or gone.

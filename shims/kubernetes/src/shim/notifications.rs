@@ -45,7 +45,10 @@ impl Shim {
             Notification::CountNodes => self.counts_at = Some(now),
             // Both are handled by the loop that runs the shim.
             Notification::Lost(_) | Notification::Ended(_) => {}
-            Notification::Configured(Ok(())) => self.retry_rejected(now),
+            Notification::Configured(Ok(())) => {
+                self.unsent.retain(|(kind, _), _| *kind != "ConfigMap");
+                self.retry_rejected(now);
+            }
             Notification::Configured(Err(why)) => self.queues_refused(&why),
         }
     }
@@ -77,7 +80,7 @@ impl Shim {
             self.application_refused(&refused.application_id.into(), &refused.reason, now);
         }
         for accepted in response.accepted {
-            self.application_accepted(&accepted.application_id.into(), now);
+            self.application_accepted(&accepted.application_id.into());
         }
         for updated in response.updated {
             let id = Arc::from(updated.application_id);

@@ -271,8 +271,9 @@ impl Shim {
         if pod.is_going() || !pod.spec.scheduling_gates.is_empty() {
             return Desired::Nothing(None);
         }
-        if self.holding.is_awaited() && record.engine == EngineState::Absent {
-            // Gangs of which a part runs get their places first.
+        let is_withheld = !self.leads || self.holding.is_awaited();
+        if is_withheld && record.engine == EngineState::Absent {
+            // Another replica leads, or gangs of which a part runs get their places first.
             return Desired::Nothing(None);
         }
         if record.not_before > now {

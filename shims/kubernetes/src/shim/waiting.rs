@@ -135,6 +135,8 @@ impl Shim {
         let alarm = self.alarms.first().map(|(at, _)| *at);
         let due = self.due.first().map(|(at, _)| *at);
         let due = due.into_iter().chain(self.group_conditions.first_turn()).min();
+        // Another replica writes why pods wait.
+        let due = due.filter(|_| self.leads);
         let due = due.map(|at| {
             let refilled = self.refilled + Duration::from_secs_f64(1.0 / self.rate);
             if self.has_budget() { at } else { refilled.max(at) }
@@ -155,6 +157,9 @@ impl Shim {
                 Some((_, Alarm::HeldAgain)) => self.continue_holding(now),
                 None => break,
             }
+        }
+        if !self.leads {
+            return;
         }
         self.order_group_conditions(now);
         // A pod that may not get a condition yet keeps its turn.

@@ -22,6 +22,8 @@ enum Doing {
     Binding(usize),
     Pass(u64),
     Restart,
+    StandBy,
+    Lead,
     Repeat(usize),
 }
 
@@ -39,6 +41,8 @@ fn doings() -> impl Strategy<Value = Vec<Doing>> {
         3 => (0..4_usize).prop_map(Doing::Binding),
         3 => (1..40_u64).prop_map(Doing::Pass),
         1 => Just(Doing::Restart),
+        1 => Just(Doing::StandBy),
+        2 => Just(Doing::Lead),
         1 => any::<usize>().prop_map(Doing::Repeat),
     ];
     prop::collection::vec(one, 1..60)
@@ -114,6 +118,12 @@ async fn act(world: &mut World, doing: &Doing, number: usize) {
         }
         Doing::Pass(seconds) => world.pass(Duration::from_secs(*seconds)).await,
         Doing::Restart => world.begin().await,
+        Doing::StandBy => {
+            world.settle().await;
+            world.stand_by().await;
+        }
+        Doing::Lead if world.leads => {}
+        Doing::Lead => world.lead().await,
         Doing::Repeat(at) => {
             if let Some(uid) = pick(world, *at) {
                 world.deliver(&uid);
@@ -136,6 +146,9 @@ proptest! {
                 }
             }
             world.finish_bindings(Binding::Works).await;
+            if !world.leads {
+                world.lead().await;
+            }
             for number in 0..4 {
                 let name = format!("n{number}");
                 if let Some(mut node) = world.nodes.get(&name).cloned() {

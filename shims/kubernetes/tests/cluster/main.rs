@@ -16,5 +16,6 @@ mod reasons;
 mod refused;
 mod rules;
 mod side;
+mod standby;
 mod victims;
 mod world;

@@ -41,6 +41,8 @@ pub struct World {
     pub side: Side,
     notifications: UnboundedReceiver<Notification>,
     pub now: Duration,
+    /// Whether the replica leads, and does not stand by.
+    pub leads: bool,
     /// Pods by UID, as JSON.
     pub pods: BTreeMap<String, Value>,
     pub nodes: BTreeMap<String, Value>,
@@ -100,6 +102,7 @@ impl World {
             side,
             notifications,
             now: Duration::ZERO,
+            leads: true,
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             binding: Binding::Works,
@@ -131,7 +134,22 @@ impl World {
     }
 
     pub async fn begin(&mut self) {
+        self.leads = true;
         self.register().await;
+        self.settle().await;
+    }
+
+    /// Begins a session while another replica leads.
+    pub async fn stand_by(&mut self) {
+        self.leads = false;
+        self.register().await;
+        self.settle().await;
+    }
+
+    /// Leads in the session in which it stood by.
+    pub async fn lead(&mut self) {
+        self.leads = true;
+        self.shim.lead(self.now);
         self.settle().await;
     }
 
@@ -139,7 +157,11 @@ impl World {
         let (queues, unreadable) = self.shim.queues();
         let refused = self.side.engine.register(&queues).await.unwrap();
         while self.notifications.try_recv().is_ok() {}
-        self.shim.begin(self.now);
+        if self.leads {
+            self.shim.begin(self.now);
+        } else {
+            self.shim.stand_by(self.now);
+        }
         if let Some(why) = unreadable.or(refused) {
             self.shim.receive(Notification::Configured(Err(why)), self.now);
         }
@@ -241,7 +263,7 @@ impl World {
                     notification => self.shim.receive(notification, self.now),
                 }
             }
-            if is_idle && !received {
+            if is_idle && !received && !self.shim.has_more() {
                 return;
             }
         }
@@ -269,6 +291,7 @@ impl World {
     }
 
     fn carry_out(&mut self, order: ApiOrder) {
+        assert!(self.leads, "another replica leads: {order:?}");
         match order {
             ApiOrder::Bind(bind) => {
                 let uid = bind.key.to_string();

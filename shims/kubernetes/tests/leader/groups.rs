@@ -80,7 +80,8 @@ impl Mirror {
         });
         let (watch, events) = channel(100);
         let stop = CancellationToken::new();
-        let kinds = follow(&client, "ns", &watch, &stop);
+        let (_, awaited) = tokio::sync::watch::channel(None);
+        let kinds = follow(&client, "ns", &watch, awaited, &stop);
         Self { has, events, stop, kinds, synced: Vec::new(), groups: Vec::new() }
     }
 
@@ -97,6 +98,7 @@ impl Mirror {
                     Some(WatchEvent::Synced(kind)) => self.synced.push(kind),
                     Some(WatchEvent::Change(Change::Group(name, _))) => self.groups.push(name),
                     Some(WatchEvent::Change(change)) => panic!("{change:?}"),
+                    Some(WatchEvent::CaughtUp) => panic!("nobody waits for it"),
                     None => return,
                 },
             }

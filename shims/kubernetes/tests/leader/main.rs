@@ -9,4 +9,8 @@ mod lease;
 #[path = "../act/log.rs"]
 mod log;
 mod replicas;
+#[allow(dead_code)] // Some of it is for the benchmark alone.
+#[path = "../../benches/cluster/stub.rs"]
+mod server;
+mod standby;
 mod stub;
