@@ -21,7 +21,7 @@ pub struct KubernetesSettings {
     pub namespace: Option<String>,
     /// Name of the lease that selects the active replica. Default: none, and there is one replica.
     pub lease: Option<String>,
-    /// Duration of a lease in seconds, at most an hour. Default 20.
+    /// Duration of a lease in seconds, at most an hour. Default 10.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub lease_duration: Duration,
     /// Whether a pod without an application belongs to an application of its controller, in place

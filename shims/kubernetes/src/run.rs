@@ -223,7 +223,8 @@ impl<E: Engine> Run<E> {
                         }
                     }
                 }
-                () = std::future::ready(()), if self.shim.has_more() => {}
+                // Placements of earlier turns go first.
+                () = std::future::ready(()), if self.shim.has_more() && self.notifications.is_empty() => {}
                 () = sleep_until(next.unwrap_or(self.begun)), if next.is_some() => {
                     self.ticked = Instant::now();
                     let now = self.now();

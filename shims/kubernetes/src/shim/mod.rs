@@ -69,11 +69,12 @@ fn known<'m, V>(all: &'m mut FxHashMap<Arc<str>, V>, key: &Arc<str>) -> Option<&
 
 /// Sorts pods, oldest first.
 fn by_age<'p>(pods: impl Iterator<Item = (&'p Key, &'p Record)>) -> Vec<Key> {
-    let mut all: Vec<_> = pods.collect();
-    all.sort_unstable_by_key(|(key, record)| {
-        (record.pod.created(), record.pod.namespace(), record.pod.name(), &***key)
-    });
-    all.into_iter().map(|(key, _)| Arc::clone(key)).collect()
+    let age = |(key, record): (&'p Key, &'p Record)| {
+        (record.pod.created(), record.pod.namespace(), record.pod.name(), key)
+    };
+    let mut all: Vec<_> = pods.map(age).collect();
+    all.sort_unstable();
+    all.into_iter().map(|(.., key)| Arc::clone(key)).collect()
 }
 
 /// Locks the scene. A panic in a predicate leaves nothing half counted, so a poisoned lock is safe

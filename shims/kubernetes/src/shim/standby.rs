@@ -24,7 +24,7 @@ use super::{Shim, by_age, open};
 
 /// Most pods reconciled in a turn. Their asks leave before the next turn, so the first placements
 /// do not wait for the last ask.
-const IN_A_TURN: usize = 1_000;
+const IN_A_TURN: usize = 250;
 
 impl Shim {
     /// Begins an empty session, for which the engine was registered with [`Self::queues`], and
