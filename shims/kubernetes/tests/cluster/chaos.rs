@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::side::CASES;
-use crate::world::{Binding, World, in_virtual_time};
+use crate::world::{Binding, Role, World, in_virtual_time};
 
 #[derive(Clone, Debug)]
 enum Doing {
@@ -122,7 +122,7 @@ async fn act(world: &mut World, doing: &Doing, number: usize) {
             world.settle().await;
             world.stand_by().await;
         }
-        Doing::Lead if world.leads => {}
+        Doing::Lead if world.role == Role::Leads => {}
         Doing::Lead => world.lead().await,
         Doing::Repeat(at) => {
             if let Some(uid) = pick(world, *at) {
@@ -146,7 +146,7 @@ proptest! {
                 }
             }
             world.finish_bindings(Binding::Works).await;
-            if !world.leads {
+            if world.role == Role::StandsBy {
                 world.lead().await;
             }
             for number in 0..4 {

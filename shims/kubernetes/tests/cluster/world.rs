@@ -33,6 +33,14 @@ pub enum Binding {
     Hangs,
 }
 
+/// What the replica does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Leads,
+    /// Another replica leads.
+    StandsBy,
+}
+
 /// The simulated cluster.
 pub struct World {
     pub shim: Shim,
@@ -41,8 +49,7 @@ pub struct World {
     pub side: Side,
     notifications: UnboundedReceiver<Notification>,
     pub now: Duration,
-    /// Whether the replica leads, and does not stand by.
-    pub leads: bool,
+    pub role: Role,
     /// Pods by UID, as JSON.
     pub pods: BTreeMap<String, Value>,
     pub nodes: BTreeMap<String, Value>,
@@ -102,7 +109,7 @@ impl World {
             side,
             notifications,
             now: Duration::ZERO,
-            leads: true,
+            role: Role::Leads,
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             binding: Binding::Works,
@@ -134,21 +141,21 @@ impl World {
     }
 
     pub async fn begin(&mut self) {
-        self.leads = true;
+        self.role = Role::Leads;
         self.register().await;
         self.settle().await;
     }
 
     /// Begins a session while another replica leads.
     pub async fn stand_by(&mut self) {
-        self.leads = false;
+        self.role = Role::StandsBy;
         self.register().await;
         self.settle().await;
     }
 
     /// Leads in the session in which it stood by.
     pub async fn lead(&mut self) {
-        self.leads = true;
+        self.role = Role::Leads;
         self.shim.lead(self.now);
         self.settle().await;
     }
@@ -157,7 +164,7 @@ impl World {
         let (queues, unreadable) = self.shim.queues();
         let refused = self.side.engine.register(&queues).await.unwrap();
         while self.notifications.try_recv().is_ok() {}
-        if self.leads {
+        if self.role == Role::Leads {
             self.shim.begin(self.now);
         } else {
             self.shim.stand_by(self.now);
@@ -291,7 +298,7 @@ impl World {
     }
 
     fn carry_out(&mut self, order: ApiOrder) {
-        assert!(self.leads, "another replica leads: {order:?}");
+        assert_eq!(self.role, Role::Leads, "{order:?}");
         match order {
             ApiOrder::Bind(bind) => {
                 let uid = bind.key.to_string();
