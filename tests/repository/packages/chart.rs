@@ -118,13 +118,13 @@ fn templates_are_well_formed() {
 #[test]
 fn the_pod_matches_its_ports_and_files() {
     let address = at(&values(), "/bindAddress").to_owned();
-    let deployment = templates()["deployment.yaml"].replace("{{ .Values.bindAddress }}", &address);
-    let lines = deployment.lines().map(|line| line.trim().trim_start_matches("- "));
+    let workload = templates()["workload.yaml"].replace("{{ .Values.bindAddress }}", &address);
+    let lines = workload.lines().map(|line| line.trim().trim_start_matches("- "));
     let lines: Vec<_> = lines.filter(|line| *line == "serve" || line.starts_with("--")).collect();
     let begin = lines.iter().position(|line| *line == "serve").unwrap();
     let arguments = lines[begin..].iter().copied();
     check_arguments(&arguments.collect::<Vec<_>>(), "0.0.0.0");
-    let has_line = |line: &str| deployment.lines().any(|found| found.trim() == line);
+    let has_line = |line: &str| workload.lines().any(|found| found.trim() == line);
     for line in [
         "- name: grpc",
         "containerPort: 50051",

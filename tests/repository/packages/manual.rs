@@ -45,7 +45,8 @@ fn the_install_page_names_existing_things() {
 #[test]
 fn the_documented_scrape_targets_exist() {
     let page = text(PAGE);
-    let (_, block) = page.split_once("```yaml\n").unwrap();
+    let (_, watching) = page.split_once("## Watching it").unwrap();
+    let (_, block) = watching.split_once("```yaml\n").unwrap();
     let configuration = yaml(block.split("```").next().unwrap());
     assert_eq!(configuration["scrape_configs"][0]["metrics_path"], "/ws/v1/metrics");
     let rules = configuration["rule_files"][0].as_str().unwrap();

@@ -12,6 +12,7 @@ mod debian;
 mod guided;
 mod image;
 mod manual;
+mod members;
 mod native;
 mod queries;
 mod unit;

@@ -52,16 +52,107 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* Fails where the cluster is too old for what is switched on. */}}
+{{/* Fails where the cluster is too old for what is switched on, or where values contradict. */}}
 {{- define "monoceros.needs" -}}
-{{- if and .Values.kubernetes.enabled .Values.cluster.enabled }}
-{{- fail "cluster.enabled is for kubernetes.enabled=false: replicas of the scheduler of this cluster agree by a lease" }}
-{{- end }}
-{{- if and .Values.cluster.enabled (eq .Values.cluster.arbiter "etcd") (not .Values.cluster.endpoints) }}
-{{- fail "cluster.endpoints: name the endpoints of etcd" }}
-{{- end }}
 {{- if and .Values.kubernetes.enabled (semverCompare "<1.33.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "kubernetes.enabled needs Kubernetes 1.33 or later, and this cluster has %s: upgrade it, or set kubernetes.enabled=false for a scheduler that serves other shims" .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- if .Values.cluster.enabled }}
+{{- include "monoceros.clusterNeeds" . }}
+{{- end }}
+{{- end }}
+
+{{/* Fails where values of the cluster contradict each other, or one is missing. */}}
+{{- define "monoceros.clusterNeeds" -}}
+{{- if .Values.kubernetes.enabled }}
+{{- fail "cluster.enabled is for a scheduler that other shims connect to: set kubernetes.enabled=false. The replicas of a scheduler of this cluster (kubernetes.replicas) have a Lease, and are no members" }}
+{{- end }}
+{{- if not .Values.cluster.tls.secret }}
+{{- fail "cluster.enabled needs cluster.tls.secret, since members speak to each other with TLS only: name a Secret with ca.crt, tls.crt and tls.key" }}
+{{- end }}
+{{- $etcd := .Values.cluster.etcd }}
+{{- if and (eq .Values.cluster.arbiter "etcd") (not $etcd.endpoints) }}
+{{- fail "cluster.arbiter=etcd needs cluster.etcd.endpoints" }}
+{{- end }}
+{{- if ne (empty $etcd.user) (empty $etcd.passwordSecret) }}
+{{- fail "cluster.etcd.user and cluster.etcd.passwordSecret need each other" }}
+{{- end }}
+{{- $name := include "monoceros.fullname" . }}
+{{- $address := printf "%s-%d.%s:50061" $name (int .Values.cluster.replicas) (include "monoceros.membersDomain" .) }}
+{{- if or (gt (len $name) 52) (gt (len $address) 128) }}
+{{- fail (printf "cluster.enabled: the name %s makes names of pods or addresses too long: set fullnameOverride to a shorter one" $name) }}
+{{- end }}
+{{- end }}
+
+{{/* The headless Service of the members. */}}
+{{- define "monoceros.membersName" -}}
+{{- printf "%s-members" (include "monoceros.fullname" . | trunc 55 | trimSuffix "-") }}
+{{- end }}
+
+{{/* The domain of the members: each has a name in it. */}}
+{{- define "monoceros.membersDomain" -}}
+{{- printf "%s.%s.svc" (include "monoceros.membersName" .) .Release.Namespace }}
+{{- end }}
+
+{{/* The name of the cluster. In etcd it has to differ from that of another namespace. */}}
+{{- define "monoceros.clusterName" -}}
+{{- if .Values.cluster.name }}
+{{- .Values.cluster.name }}
+{{- else if eq .Values.cluster.arbiter "etcd" }}
+{{- $name := printf "%s-%s" .Release.Namespace (include "monoceros.fullname" .) }}
+{{- if gt (len $name) 63 }}
+{{- fail (printf "cluster.name is not set, and %s is longer than 63 characters: set it" $name) }}
+{{- end }}
+{{- $name }}
+{{- else }}
+{{- include "monoceros.fullname" . }}
+{{- end }}
+{{- end }}
+
+{{/* Whether claims are kept in the cluster's API server. */}}
+{{- define "monoceros.keepsClaims" -}}
+{{- if and .Values.cluster.enabled (eq .Values.cluster.arbiter "kubernetes") }}true{{ end }}
+{{- end }}
+
+{{/* Whether the pod uses the API server. */}}
+{{- define "monoceros.needsToken" -}}
+{{- or .Values.kubernetes.enabled (not (empty (include "monoceros.keepsClaims" .))) }}
+{{- end }}
+
+{{/* Settings of a member. They override those in TOML, since Services and Secrets depend on them. */}}
+{{- define "monoceros.clusterSettings" -}}
+{{- $domain := include "monoceros.membersDomain" . -}}
+- name: MONOCEROS__CLUSTER__ARBITER
+  value: {{ .Values.cluster.arbiter }}
+- name: MONOCEROS__CLUSTER__NAME
+  value: {{ include "monoceros.clusterName" . | quote }}
+- name: MONOCEROS__CLUSTER__LEASE
+  value: {{ .Values.cluster.lease | quote }}
+- name: MONOCEROS__CLUSTER__LISTEN
+  value: {{ printf "%s:50061" .Values.bindAddress | quote }}
+- name: MONOCEROS__CLUSTER__ADVERTISE__GRPC
+  value: $(POD_NAME).{{ $domain }}:50051
+- name: MONOCEROS__CLUSTER__ADVERTISE__REST
+  value: $(POD_NAME).{{ $domain }}:9080
+- name: MONOCEROS__CLUSTER__ADVERTISE__INTERNAL
+  value: $(POD_NAME).{{ $domain }}:50061
+- name: MONOCEROS__CLUSTER__TLS__CA
+  value: /etc/monoceros-cluster/tls/ca.crt
+- name: MONOCEROS__CLUSTER__TLS__CERTIFICATE
+  value: /etc/monoceros-cluster/tls/tls.crt
+- name: MONOCEROS__CLUSTER__TLS__KEY
+  value: /etc/monoceros-cluster/tls/tls.key
+- name: MONOCEROS__CLUSTER__TLS__NAMES
+  value: {{ default (list (printf "dns=%s" $domain)) .Values.cluster.tls.names | join "," | quote }}
+{{- if eq .Values.cluster.arbiter "etcd" }}
+- name: MONOCEROS__CLUSTER__ENDPOINTS
+  value: {{ join "," .Values.cluster.etcd.endpoints | quote }}
+{{- with .Values.cluster.etcd.user }}
+- name: MONOCEROS__CLUSTER__USER
+  value: {{ . | quote }}
+- name: MONOCEROS__CLUSTER__PASSWORD_FILE
+  value: /etc/monoceros-cluster/etcd/password
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -77,47 +168,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else }}
 {{- fail "kubernetes.namespacePolicy: this cluster has no MutatingAdmissionPolicy; see the comment in values.yaml" }}
 {{- end }}
-{{- end }}
-
-{{/* The headless Service by which members have names. */}}
-{{- define "monoceros.members" -}}
-{{- printf "%s-members" (include "monoceros.fullname" . | trunc 55 | trimSuffix "-") }}
-{{- end }}
-
-{{/* Whether the API server is used. */}}
-{{- define "monoceros.usesApi" -}}
-{{- or .Values.kubernetes.enabled (and .Values.cluster.enabled (eq .Values.cluster.arbiter "kubernetes")) }}
-{{- end }}
-
-{{/* Settings of a member. Others reach it by the name that its pod keeps. */}}
-{{- define "monoceros.memberEnv" -}}
-{{- $host := printf "$(POD_NAME).%s.$(POD_NAMESPACE).svc" (include "monoceros.members" .) }}
-- name: MONOCEROS__CLUSTER__ARBITER
-  value: {{ .Values.cluster.arbiter }}
-- name: MONOCEROS__CLUSTER__NAME
-  value: {{ include "monoceros.fullname" . }}
-{{- if eq .Values.cluster.arbiter "etcd" }}
-- name: MONOCEROS__CLUSTER__ENDPOINTS
-  value: {{ join "," .Values.cluster.endpoints | quote }}
-{{- end }}
-- name: MONOCEROS__CLUSTER__LEASE
-  value: {{ .Values.cluster.lease | quote }}
-- name: MONOCEROS__CLUSTER__LISTEN
-  value: {{ printf "%s:50052" .Values.bindAddress | quote }}
-- name: MONOCEROS__CLUSTER__ADVERTISE__GRPC
-  value: {{ printf "%s:50051" $host | quote }}
-- name: MONOCEROS__CLUSTER__ADVERTISE__REST
-  value: {{ printf "%s:9080" $host | quote }}
-- name: MONOCEROS__CLUSTER__ADVERTISE__INTERNAL
-  value: {{ printf "%s:50052" $host | quote }}
-- name: MONOCEROS__CLUSTER__TLS__CA
-  value: /etc/monoceros-members/ca.crt
-- name: MONOCEROS__CLUSTER__TLS__CERTIFICATE
-  value: /etc/monoceros-members/tls.crt
-- name: MONOCEROS__CLUSTER__TLS__KEY
-  value: /etc/monoceros-members/tls.key
-- name: MONOCEROS__CLUSTER__TLS__NAMES
-  value: {{ join "," .Values.cluster.tls.names | quote }}
 {{- end }}
 
 {{/* A question of all three probes: it is answered without asking the scheduler. */}}

@@ -25,6 +25,8 @@ const VERSION: &str = "v1.37.2";
 pub const ADMIN: &str = "admin-token";
 /// Token with the rights of the manifests.
 pub const SHIM: &str = "shim-token";
+/// Token of a member of a cluster, whose claims are in config maps.
+pub const MEMBER: &str = "member-token";
 /// Token without rights.
 pub const NOBODY: &str = "nobody-token";
 /// Service account of the manifests.
@@ -198,7 +200,8 @@ impl Bed {
         let tokens = format!(
             "{ADMIN},admin,1,\"system:masters\"\n\
              {SHIM},{ACCOUNT},2,\"system:serviceaccounts,system:serviceaccounts:monoceros\"\n\
-             {NOBODY},nobody,3,\"\"\n"
+             {NOBODY},nobody,3,\"\"\n\
+             {MEMBER},member,4,\"\"\n"
         );
         fs::write(folder.join("tokens.csv"), tokens)?;
         let (port, store_port) = (free_port()?, free_port()?);

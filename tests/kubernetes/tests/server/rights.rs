@@ -53,11 +53,16 @@ impl Right {
     }
 }
 
+/// Returns the rules of the chart.
+fn rules() -> anyhow::Result<Value> {
+    let text = include_str!("../../../../deploy/helm/monoceros/files/rules.yaml");
+    Ok(serde_saphyr::from_str(&text.replace("LEASE", "monoceros"))?)
+}
+
 impl Cluster {
     /// Gives the service account the rights of the manifests, except some.
     pub async fn grant(&self, left_out: &[Right]) -> anyhow::Result<()> {
-        let text = include_str!("../../../../deploy/helm/monoceros/files/rules.yaml");
-        let rules: Value = serde_saphyr::from_str(&text.replace("LEASE", "monoceros"))?;
+        let rules = rules()?;
         let base = "/apis/rbac.authorization.k8s.io/v1";
         let name = json!({"name": "monoceros"});
         let group = "rbac.authorization.k8s.io";
@@ -75,6 +80,18 @@ impl Cluster {
             self.put(&format!("{path}/{plural}"), binding).await?;
         }
         Ok(())
+    }
+
+    /// Gives the user `member` the rights of a member of a cluster.
+    pub async fn grant_member(&self) -> anyhow::Result<()> {
+        let base = "/apis/rbac.authorization.k8s.io/v1/namespaces/monoceros";
+        let (name, group) = (json!({"name": "member"}), "rbac.authorization.k8s.io");
+        let role = json!({"metadata": name, "rules": rules()?["member"]});
+        self.put(&format!("{base}/roles"), role).await?;
+        let of = json!({"apiGroup": group, "kind": "Role", "name": "member"});
+        let subject = json!([{"kind": "User", "apiGroup": group, "name": "member"}]);
+        let binding = json!({"metadata": name, "roleRef": of, "subjects": subject});
+        self.put(&format!("{base}/rolebindings"), binding).await
     }
 
     /// Takes rights away, and waits until that has taken effect.

@@ -11,8 +11,8 @@ use monoceros_cluster_store::conformance::{Order, run};
 use monoceros_cluster_store::kubernetes::{Kubernetes, config};
 use monoceros_cluster_store::{ClusterName, Failure, Kind, RecordKey, Store, conformance};
 
-use crate::bed::{ADMIN, Bed, NOBODY, free_port, say};
-use crate::cluster::Cluster;
+use crate::bed::{ADMIN, Bed, MEMBER, NOBODY, free_port, say};
+use crate::cluster::{Cluster, eventually};
 
 /// Time of a request. An API server that has just started takes long for its first ones.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,7 +43,14 @@ impl conformance::Bed for OnKubernetes<'_> {
 }
 
 pub async fn every_case_of_a_store(cluster: &mut Cluster) -> Result<()> {
-    let config = config(Some(&cluster.bed.kubeconfig(ADMIN)?)).await?;
+    // With the rights that the chart gives to members, and no others.
+    cluster.grant_member().await?;
+    let config = config(Some(&cluster.bed.kubeconfig(MEMBER)?)).await?;
+    let store = Kubernetes::new(config.clone(), &ClusterName::new("rights")?, TIMEOUT)?;
+    eventually("the rights of a member", async || {
+        Ok(store.read_all(Kind::Claims).await.map(drop).map_err(|why| why.to_string()))
+    })
+    .await?;
     let mut bed = OnKubernetes { bed: &mut cluster.bed, config };
     for line in run(&mut bed, &[]).await? {
         say(&format!("  {line}"));
