@@ -18,6 +18,7 @@ pub struct ClusterMetrics {
     forwards: [IntCounter; ForwardKind::ALL.len()],
     status: [IntGauge; MemberStatus::ALL.len()],
     members: [IntGauge; 2],
+    not_in_force: IntGauge,
     fenced: Counter,
     writes: Histogram,
 }
@@ -136,6 +137,11 @@ impl ClusterMetrics {
                  renewed of late, as this member has last read them.",
                 ("state", ["alive", "silent"]),
             ),
+            not_in_force: make.gauge(
+                "monoceros_cluster_configurations_not_in_force",
+                "Policy groups whose configuration in the cluster this member could not apply. The one \
+                 before stays in force.",
+            ),
             fenced: make.seconds(
                 "monoceros_cluster_fenced_seconds_total",
                 "Seconds for which this member of a cluster could decide nothing after it had joined.",
@@ -176,6 +182,11 @@ impl ClusterMetrics {
         for (gauge, count) in self.members.iter().zip([alive, silent]) {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+    }
+
+    /// The configurations of so many policy groups could not be applied.
+    pub fn set_not_in_force(&self, groups: usize) {
+        self.not_in_force.set(i64::try_from(groups).unwrap_or(i64::MAX));
     }
 
     /// The member could decide nothing for so much longer.
