@@ -9,7 +9,7 @@ use crate::long_scene::{LongScene, TEAM, USER, WAITS, node_name};
 const LAYOUT: &str = include_str!("layout.js");
 
 /// Asserts the rules of layout, once the page has adapted itself to the size of the screen.
-async fn assert_layout(tab: &Tab, what: &str) {
+pub(crate) async fn assert_layout(tab: &Tab, what: &str) {
     let rules = LAYOUT.trim().trim_end_matches(';');
     let rules = rules.split_once('\n').unwrap().1;
     let wrong: Vec<String> = tab

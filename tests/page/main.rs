@@ -23,6 +23,7 @@ mod live;
 mod long;
 mod long_names;
 mod long_scene;
+mod members;
 mod numbers;
 mod picture;
 mod pods;

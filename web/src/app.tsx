@@ -7,14 +7,15 @@ import { Keys } from "./parts/keys";
 import { Identity } from "./parts/identity";
 import { MineFilter } from "./parts/mine";
 import { Logo } from "./parts/logo";
-import { connection, hasToken, askForToken, tokenWanted } from "./rest/client";
+import { connection, hasToken, askForToken, missingMembers, tokenWanted } from "./rest/client";
+import { useIsInCluster } from "./rest/membership";
 import { mineWanted } from "./rest/mine";
 import { named, partition, partitions, wantedPartition } from "./rest/partitions";
 import { usePolled } from "./rest/poll";
 import type { Partition } from "./rest/types";
 import { to, useQuery } from "./routes";
 import { Footer } from "./parts/footer";
-import { UNKNOWN, VIEWS, type View } from "./views";
+import { UNKNOWN, VIEWS, type View, listed } from "./views";
 
 export function App() {
   const { path } = useLocation();
@@ -26,6 +27,7 @@ export function App() {
   useEffect(() => {
     if (read.data) partitions.value = named(read.data);
   }, [read.data]);
+  useIsInCluster();
   const view = VIEWS.find((known) => known.path === path) ?? UNKNOWN;
   return (
     <>
@@ -51,7 +53,7 @@ function Header({ view }: { view: View }) {
         <span>Monoceros</span>
       </a>
       <nav aria-label="Views">
-        {VIEWS.filter((known) => known.name).map((known) => (
+        {listed().map((known) => (
           <a key={known.path} href={to(known.id)} aria-current={known.path === here ? "page" : undefined}>
             {known.name}
           </a>
@@ -131,6 +133,7 @@ function Main({ view }: { view: View }) {
           <div class="title">
             <h1>{subject ? <Subject kind={view.title} name={subject} /> : view.title}</h1>
             <p>{view.says}</p>
+            <Missing />
           </div>
           {partitions.value?.length === 0 && view.needsPartition ? <Nobody /> : <Shown key={wantedPartition.value} />}
         </>
@@ -146,6 +149,17 @@ function Subject({ kind, name }: { kind: string; name: string }) {
     <>
       <small>{kind}</small> {name}
     </>
+  );
+}
+
+/** Names the members without an answer, whose part of a list is missing. */
+function Missing() {
+  const names = missingMembers.value;
+  if (!names.length) return null;
+  return (
+    <p class="trouble" role="status" id="missing">
+      No answer from {names.join(", ")}: what {names.length === 1 ? "this member serves" : "these members serve"} is not listed.
+    </p>
   );
 }
 

@@ -1,5 +1,6 @@
 import { now, span } from "../format/times";
 import { hasToken, lastRead, request } from "../rest/client";
+import { CLUSTER, isInCluster } from "../rest/membership";
 import { base } from "../rest/partitions";
 import { ThemeSwitch } from "./theme";
 
@@ -16,6 +17,7 @@ export function Footer() {
     ["configuration", "/ws/v1/config"],
     ["metrics", "/ws/v1/metrics"],
     ["health", "/healthz"],
+    ...(isInCluster.value ? [["cluster", CLUSTER] as [string, string]] : []),
   ];
   return (
     <footer>

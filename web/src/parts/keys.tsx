@@ -2,7 +2,7 @@
 import { useLocation } from "preact-iso";
 import { useEffect, useRef } from "preact/hooks";
 import { to } from "../routes";
-import { VIEWS } from "../views";
+import { listed } from "../views";
 
 const OTHERS: [string, string][] = [
   ["Ctrl-K", "go to anything by a part of its name"],
@@ -54,7 +54,7 @@ export function Keys() {
         event.preventDefault();
         return;
       }
-      const view = going ? VIEWS.find((known) => known.key === event.key) : undefined;
+      const view = going ? listed().find((known) => known.key === event.key) : undefined;
       going = event.key === "g";
       if (view) {
         route(to(view.id));
@@ -75,7 +75,7 @@ export function Keys() {
       removeEventListener("page:keys", show);
     };
   }, [route]);
-  const views = VIEWS.filter((view) => view.key).map((view): [string, string] => [`g ${view.key}`, view.name ?? ""]);
+  const views = listed().filter((view) => view.key).map((view): [string, string] => [`g ${view.key}`, view.name ?? ""]);
   return (
     <dialog ref={dialog} id="keys" aria-labelledby="keys-title">
       <h2 id="keys-title">Keys</h2>

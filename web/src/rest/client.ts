@@ -1,6 +1,7 @@
 // Reads documents over REST. The caller's token is in the memory of this tab only: a stored one could be read
 // by somebody else later.
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
+import { now } from "../format/times";
 
 /** Why a read failed. `status` is 0 if there was no response. */
 export class ReadError extends Error {
@@ -28,6 +29,26 @@ export const tokenWanted = signal<string | null>(null);
 
 /** The last state of the scheduler that was read: its step, and when, in milliseconds since the epoch. */
 export const lastRead = signal<{ step: string; at: number } | null>(null);
+
+/** Time after which the answer of a view that was left no longer counts, in milliseconds. */
+const FORGOTTEN = 15_000;
+
+/** For each list with a part missing: the members that did not answer, and when it was read. */
+const missing = signal<Record<string, { names: string[]; at: number }>>({});
+
+/** Members of a cluster whose part of a list is missing, because they did not answer in time. */
+export const missingMembers = computed<string[]>(() => {
+  const latest = Object.values(missing.value).filter(({ at }) => now.value - at < FORGOTTEN);
+  return [...new Set(latest.flatMap(({ names }) => names))].sort();
+});
+
+/** Records the members named by the header of a list. */
+export function noteMissing(path: string, header: string | null): void {
+  const names = (header ?? "").split(",").map((name) => name.trim()).filter(Boolean);
+  const { [path]: before, ...others } = missing.peek();
+  if (names.length) missing.value = { ...others, [path]: { names, at: Date.now() } };
+  else if (before) missing.value = others;
+}
 
 const token = signal<string | null>(null);
 
@@ -71,6 +92,7 @@ export async function request(path: string, signal?: AbortSignal, body?: string)
   connection.value = "live";
   const step = response.headers.get("X-Step-Last");
   if (step !== null) lastRead.value = { step, at: Date.now() };
+  noteMissing(path, response.headers.get("X-Monoceros-Missing-Members"));
   if (!response.ok) throw new ReadError(response.status, await told(response));
   return response;
 }

@@ -321,3 +321,40 @@ export interface Sessions {
   schedulerId: string;
   sessions: Session[];
 }
+
+/** The cluster of the member that answers; `{}` if the service is no member of one. */
+export interface Membership {
+  name?: string;
+  arbiter?: string;
+  /** The member that answers. */
+  member?: string;
+  state?: string;
+  problem?: string;
+  leaseMs?: number;
+  /** Age of members and claims; missing before the first read. */
+  readAgoMs?: number;
+  members?: Member[];
+  claims?: Claim[];
+}
+
+export interface Member {
+  id: string;
+  incarnation: string;
+  version: string;
+  grpc: string;
+  rest: string;
+  internal?: string;
+  state: string;
+  rms: number;
+  load: number;
+  beatAgoMs?: number;
+}
+
+export interface Claim {
+  rmId: string;
+  /** A number larger than a JavaScript number can hold. */
+  sessionId: string;
+  member?: string;
+  wantedBy?: string;
+  sinceMs: number;
+}

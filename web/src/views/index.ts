@@ -1,10 +1,12 @@
 // All views: address, title, and description.
 import type { ComponentType } from "preact";
+import { isInCluster } from "../rest/membership";
 import { ApplicationView } from "./application";
 import { Applications } from "./applications";
 import { Decisions } from "./decisions";
 import { Events } from "./events";
 import { NodeView } from "./node";
+import { Members } from "./members";
 import { Nodes } from "./nodes";
 import { Overview } from "./overview";
 import { QueueView } from "./queue";
@@ -24,6 +26,8 @@ export interface View {
   /** The view whose rows lead here. */
   nav?: string;
   needsPartition: boolean;
+  /** Whether only members of a cluster have the view. */
+  needsCluster?: boolean;
   /** Name of the object on display. */
   subject?: (query: Record<string, string>) => string | undefined;
   show: ComponentType;
@@ -123,7 +127,20 @@ export const VIEWS: View[] = [
     needsPartition: false,
     show: Sessions,
   },
+  {
+    ...of("members"),
+    name: "Members",
+    title: "Members",
+    says: "The processes that are one scheduler, and the resource managers that each serves.",
+    key: "m",
+    needsPartition: false,
+    needsCluster: true,
+    show: Members,
+  },
 ];
+
+/** Views that are named in the list of views. */
+export const listed = (): View[] => VIEWS.filter((view) => view.name && (!view.needsCluster || isInCluster.value));
 
 /** Title and text of an unknown address. */
 export const UNKNOWN: View = {
