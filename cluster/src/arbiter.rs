@@ -17,7 +17,7 @@ use crate::records::{Claim, Era, Key, MemberRecord, Record, Versioned};
 pub enum Request {
     /// Reads one record.
     Read(Key),
-    /// Reads all records: [`Reply::All`].
+    /// Reads all records but configurations: [`Reply::All`].
     ReadAll,
     /// Writes a record if it still has the expected version.
     CompareAndSet {
@@ -45,7 +45,7 @@ pub enum Reply {
     Unknown,
 }
 
-/// All records of the cluster.
+/// All records of the cluster but configurations, which no rule of a member needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Snapshot {
     /// The store's revision.
@@ -97,7 +97,7 @@ impl Versioned<Record> {
     pub(crate) fn into_claim(self) -> Option<Versioned<Claim>> {
         match self.value {
             Record::Claim(value) => Some(Versioned { version: self.version, value }),
-            Record::Member(_) | Record::Era(_) => None,
+            Record::Member(_) | Record::Group(_) | Record::Era(_) => None,
         }
     }
 
@@ -105,7 +105,7 @@ impl Versioned<Record> {
     pub(crate) fn into_member(self) -> Option<Versioned<MemberRecord>> {
         match self.value {
             Record::Member(value) => Some(Versioned { version: self.version, value }),
-            Record::Claim(_) | Record::Era(_) => None,
+            Record::Claim(_) | Record::Group(_) | Record::Era(_) => None,
         }
     }
 }

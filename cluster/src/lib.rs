@@ -51,6 +51,7 @@
 //! ```
 
 mod arbiter;
+mod groups;
 mod hand_over;
 mod member;
 #[cfg(test)]
@@ -68,6 +69,10 @@ mod timing;
 mod verdict;
 
 pub use crate::arbiter::{Reply, Request, Snapshot};
+pub use crate::groups::{
+    Checksum, Configuration, GroupId, Judgement, MAX_EARLIER, MAX_PACKED, MAX_SOURCE, Occasion,
+    Offer, TooLarge,
+};
 pub use crate::member::{Effect, EndReason, Event, Forwarded, Member, Operation, Session, Status};
 pub use crate::names::{
     Epoch, Incarnation, MemberId, Nanos, Owner, ProofHash, Revision, RmId, Version,

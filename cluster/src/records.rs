@@ -1,4 +1,5 @@
-//! The records that stand in the arbiter: members, claims, and the era of the store.
+//! The records that stand in the arbiter: members, claims, configurations of policy groups, and the
+//! era of the store.
 //!
 //! # Contents tell who wrote them
 //! A compare-and-set whose result is unknown is sent again. If the second one is lost to a record
@@ -8,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::groups::{Configuration, GroupId};
 use crate::names::{Epoch, MemberId, Owner, ProofHash, RmId, Version};
 
 /// Place of a record in the store.
@@ -17,6 +19,8 @@ pub enum Key {
     Member(MemberId),
     /// Claim of an RM.
     Claim(RmId),
+    /// Configuration of a policy group.
+    Group(GroupId),
     /// The one record of the era.
     Era,
 }
@@ -28,6 +32,8 @@ pub enum Record {
     Member(MemberRecord),
     /// At [`Key::Claim`].
     Claim(Claim),
+    /// At [`Key::Group`].
+    Group(Configuration),
     /// At [`Key::Era`].
     Era(Era),
 }

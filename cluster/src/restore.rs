@@ -59,7 +59,7 @@ impl Member {
                 let (expected, last) = match found {
                     Some(found) => match found.value {
                         Record::Era(era) => (Some(found.version), era.floor),
-                        Record::Member(_) | Record::Claim(_) => return,
+                        Record::Member(_) | Record::Claim(_) | Record::Group(_) => return,
                     },
                     None => (None, Epoch(0)),
                 };

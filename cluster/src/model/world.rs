@@ -40,6 +40,8 @@ impl Store {
                 .era
                 .as_ref()
                 .map(|found| Versioned { version: found.version, value: Record::Era(found.value) }),
+            // No member's state machine reads configurations.
+            Key::Group(_) => None,
         }
     }
 

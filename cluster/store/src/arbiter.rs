@@ -7,14 +7,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::try_join3;
 use monoceros_cluster::{
-    Key, MemberId, Record, Reply, Request, Revision, RmId, Snapshot, Versioned,
+    GroupId, Key, MemberId, Record, Reply, Request, Revision, RmId, Snapshot, Versioned,
 };
 
 use crate::codec::{decode, encode};
+use crate::hints::Hints;
 use crate::store::{Failure, Kind, MAX_RECORDS, RecordKey, Store, Written};
 
 /// Id of the record of the era, which is the only one of its kind.
 const ERA: &str = "era";
+/// Id of the configuration of all groups without a record of their own.
+const OTHERS: &str = "*";
 /// Most records of a kind to which another one is added. Several members may add records between
 /// two reads, and one record too many would fence all of them: reads would fail.
 const MAX_BEFORE_CREATE: usize = MAX_RECORDS - 1_000;
@@ -86,6 +89,11 @@ impl Arbiter {
         }
     }
 
+    /// Watches the configurations for changes after `from`, from within a Tokio runtime.
+    pub fn watch_groups(&self, from: Revision) -> Hints {
+        self.store.watch(Kind::Groups, from)
+    }
+
     /// Reads members, claims and era side by side. The revision is the lowest of the three reads.
     async fn read_all(&self) -> Result<Snapshot, Failure> {
         let read = |kind| self.store.read_all(kind);
@@ -107,6 +115,7 @@ impl Arbiter {
                         snapshot.claims.insert(RmId(id), Versioned { version, value });
                     }
                     Record::Era(value) => snapshot.era = Some(Versioned { version, value }),
+                    Record::Group(_) => debug_assert!(false, "no read of all lists groups"),
                 }
             }
         }
@@ -119,7 +128,18 @@ fn record_key(key: &Key) -> Result<RecordKey, Failure> {
     match key {
         Key::Member(MemberId(id)) => RecordKey::new(Kind::Members, id),
         Key::Claim(RmId(id)) => RecordKey::new(Kind::Claims, id),
+        Key::Group(group) => RecordKey::new(Kind::Groups, &group_id(group)),
         Key::Era => RecordKey::new(Kind::Era, &ERA.into()),
+    }
+}
+
+/// Id of a group's record: the group's name. A name that begins like the id of all others gets one
+/// more [`OTHERS`] in front.
+fn group_id(group: &GroupId) -> Arc<str> {
+    match group {
+        GroupId::Others => OTHERS.into(),
+        GroupId::Named(name) if name.starts_with(OTHERS) => format!("{OTHERS}{name}").into(),
+        GroupId::Named(name) => name.clone(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Records as JSON, and back.
+//! Records as JSON, and back. The compressed text of a configuration follows its JSON in the next
+//! line.
 //!
 //! # Members of several versions
 //! Unknown fields are ignored, and fields that a later version adds need a default: members of
@@ -9,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use monoceros_cluster::{
-    Claim, Details, Epoch, Era, Holder, Incarnation, Life, MemberId, MemberRecord, Owner,
-    ProofHash, Record,
+    Claim, Configuration, Details, Epoch, Era, Holder, Incarnation, Life, MAX_EARLIER, MAX_PACKED,
+    MemberId, MemberRecord, Owner, ProofHash, Record,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,16 @@ struct ClaimText {
 }
 
 #[derive(Deserialize, Serialize)]
+struct GroupText {
+    version: u64,
+    checksum: String,
+    #[serde(default)]
+    earlier: Vec<String>,
+    #[serde(default)]
+    source: String,
+}
+
+#[derive(Deserialize, Serialize)]
 struct EraText {
     floor: u64,
 }
@@ -86,12 +97,18 @@ pub(crate) fn encode(record: &Record) -> Bytes {
     let text = match record {
         Record::Member(member) => serde_json::to_vec(&MemberText::from(member)),
         Record::Claim(claim) => serde_json::to_vec(&ClaimText::from(claim)),
+        Record::Group(group) => serde_json::to_vec(&GroupText::from(group)),
         Record::Era(era) => serde_json::to_vec(&EraText { floor: era.floor.0 }),
     };
-    text.expect("texts whose keys are strings can be written as JSON").into()
+    let mut text = text.expect("texts whose keys are strings can be written as JSON");
+    if let Record::Group(group) = record {
+        text.push(b'\n');
+        text.extend_from_slice(&group.packed);
+    }
+    text.into()
 }
 
-/// Decodes a record of a kind. Fails if it is of another kind, or of [`Kind::Groups`].
+/// Decodes a record of a kind. Fails if it is of another kind.
 pub(crate) fn decode(kind: Kind, id: &str, value: &Bytes) -> Result<Record, Failure> {
     let unreadable = |reason: String| {
         let key = format!("{}/{}", kind.folder(), id.escape_debug());
@@ -107,13 +124,43 @@ pub(crate) fn decode(kind: Kind, id: &str, value: &Bytes) -> Result<Record, Fail
             let text: EraText = parse(value)?;
             Ok(Record::Era(Era { floor: Epoch(text.floor) }))
         }
-        Kind::Groups => Err("configurations are read as they are".to_owned()),
+        Kind::Groups => configuration(value).map(Record::Group),
     };
     read().map_err(unreadable)
 }
 
 fn parse<'t, T: Deserialize<'t>>(value: &'t [u8]) -> Result<T, String> {
     serde_json::from_slice(value).map_err(|why| why.to_string())
+}
+
+/// The configuration of a group. Its text stays compressed.
+fn configuration(value: &[u8]) -> Result<Configuration, String> {
+    let end = value.iter().position(|byte| *byte == b'\n').ok_or("it has no second line")?;
+    let (head, packed) = (parse::<GroupText>(&value[..end])?, &value[end + 1..]);
+    if head.checksum.is_empty() != packed.is_empty() {
+        return Err("only one of checksum and text is there".to_owned());
+    }
+    if packed.len() > MAX_PACKED {
+        return Err(format!("its text has {} bytes: the most is {MAX_PACKED}", packed.len()));
+    }
+    Ok(Configuration {
+        version: head.version,
+        checksum: head.checksum.into(),
+        earlier: head.earlier.into_iter().take(MAX_EARLIER).map(Into::into).collect(),
+        source: head.source.into(),
+        packed: packed.into(),
+    })
+}
+
+impl From<&Configuration> for GroupText {
+    fn from(group: &Configuration) -> Self {
+        Self {
+            version: group.version,
+            checksum: group.checksum.as_ref().to_owned(),
+            earlier: group.earlier.iter().map(|it| it.as_ref().to_owned()).collect(),
+            source: group.source.as_ref().to_owned(),
+        }
+    }
 }
 
 impl From<&MemberRecord> for MemberText {
@@ -301,15 +348,34 @@ mod tests {
         )
     }
 
+    fn group() -> impl Strategy<Value = Configuration> {
+        let packed = prop::collection::vec(any::<u8>(), 1..64);
+        (any::<u64>(), any::<[String; 3]>(), packed).prop_map(
+            |(version, [checksum, earlier, source], packed)| Configuration {
+                version,
+                checksum: format!("{checksum}.").into(),
+                earlier: vec![earlier.into()],
+                source: source.into(),
+                packed: packed.into(),
+            },
+        )
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn records_are_decoded_as_they_were_encoded(member in member(), claim in claim()) {
+        fn records_are_decoded_as_they_were_encoded(
+            member in member(),
+            claim in claim(),
+            group in group(),
+        ) {
             let id = member.owner.member.0.clone();
             let member = Record::Member(member);
             prop_assert_eq!(decode(Kind::Members, &id, &encode(&member)).unwrap(), member);
             let claim = Record::Claim(claim);
             prop_assert_eq!(decode(Kind::Claims, "rm", &encode(&claim)).unwrap(), claim);
+            let group = Record::Group(group);
+            prop_assert_eq!(decode(Kind::Groups, "etl", &encode(&group)).unwrap(), group);
         }
 
         #[test]
@@ -332,6 +398,16 @@ mod tests {
     }
 
     #[test]
+    fn the_head_of_a_configuration_is_legible() {
+        let text = b"{\"version\":2,\"checksum\":\"C\",\"earlier\":[\"B\"],\"source\":\"a file\"}\n\x1f\n\x8b";
+        let bytes = Bytes::from_static(text);
+        let group = decode(Kind::Groups, "etl", &bytes).unwrap();
+        assert_eq!(encode(&group), bytes);
+        let Record::Group(group) = group else { panic!("{group:?}") };
+        assert_eq!((group.version, &group.packed[..]), (2, &b"\x1f\n\x8b"[..]));
+    }
+
+    #[test]
     fn bad_records_say_which_and_why() {
         let said = |kind, text: &str| {
             decode(kind, "a", &Bytes::from(text.to_owned())).unwrap_err().to_string()
@@ -342,5 +418,13 @@ mod tests {
         let expected = "record `members/a` cannot be read: `x` is no incarnation";
         assert_eq!(said(Kind::Members, &member.replace("\"b\"", "\"a\"")), expected);
         assert!(said(Kind::Era, "{}").starts_with("record `era/a` cannot be read: missing field"));
+        let expected = "record `groups/a` cannot be read: it has no second line";
+        assert_eq!(said(Kind::Groups, r#"{"version":1,"checksum":"C"}"#), expected);
+        let expected = "record `groups/a` cannot be read: only one of checksum and text is there";
+        assert_eq!(said(Kind::Groups, "{\"version\":1,\"checksum\":\"C\"}\n"), expected);
+        let much = format!("{{\"version\":1,\"checksum\":\"C\"}}\n{}", "x".repeat(MAX_PACKED + 1));
+        let expected =
+            "record `groups/a` cannot be read: its text has 917505 bytes: the most is 917504";
+        assert_eq!(said(Kind::Groups, &much), expected);
     }
 }

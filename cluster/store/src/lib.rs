@@ -33,6 +33,7 @@ pub mod conformance;
 mod driver;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+mod groups;
 mod hints;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
@@ -45,6 +46,7 @@ mod view;
 pub use crate::arbiter::Arbiter;
 pub use crate::clock::{Clock, Gate, boot_time};
 pub use crate::driver::{Driver, Handle, Host, Members, Outcome, TimeoutTooLong};
+pub use crate::groups::{OfferFailure, OfferOutcome, Offered, pack, unpack};
 pub use crate::hints::Hints;
 pub use crate::store::{
     BadClusterName, ClusterName, Failure, Kind, Listing, MAX_ID, MAX_RECORDS, Reading, RecordKey,

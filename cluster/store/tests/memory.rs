@@ -8,11 +8,14 @@ use anyhow::Result;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use monoceros_cluster::{Claim, Epoch, Holder, Key, Record, Reply, Request, RmId};
+use monoceros_cluster::{
+    Claim, Epoch, GroupId, Holder, Key, Occasion, Offer, Record, Reply, Request, Revision, RmId,
+};
 use monoceros_cluster_store::conformance::{Bed, Order, run};
 use monoceros_cluster_store::memory::{Backup, Fault, Memory, MemoryServer};
 use monoceros_cluster_store::{
-    Arbiter, ClusterName, Failure, Kind, MAX_RECORDS, RecordKey, Store, Written,
+    Arbiter, ClusterName, Failure, Kind, MAX_RECORDS, OfferFailure, OfferOutcome, RecordKey, Store,
+    Written, pack, unpack,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -148,4 +151,86 @@ async fn no_claim_is_created_close_to_the_bound() {
     let too_many = arbiter.ask(Request::ReadAll).await.unwrap_err();
     assert_eq!(too_many, Failure::TooMany(Kind::Claims));
     assert_eq!(too_many.to_string(), "more than 20000 records in `rms`");
+}
+
+fn offer(text: &str, occasion: Occasion) -> Offer {
+    Offer::new(text.into(), pack(text), "test", occasion).unwrap()
+}
+
+/// Reads the text of a group, with its version.
+async fn text_of(arbiter: &Arbiter, group: &GroupId) -> (String, u64) {
+    let record = arbiter.read_group(group).await.unwrap().0.unwrap().value;
+    (unpack(&record).unwrap(), record.version)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_is_written_once_whatever_is_lost() {
+    let server = MemoryServer::default();
+    let store = server.store(&ClusterName::new("c").unwrap(), TIMEOUT);
+    let arbiter = Arbiter::new(Arc::new(store.clone()));
+    let etl = GroupId::Named("etl".into());
+    assert_eq!(arbiter.read_group(&etl).await.unwrap().0, None);
+    let written = arbiter.offer(&etl, &offer("a", Occasion::FileAtStart)).await.unwrap();
+    assert_eq!(written.outcome, OfferOutcome::Written);
+    for (number, fault) in [Fault::AnswerLost, Fault::Late(TIMEOUT / 2)].into_iter().enumerate() {
+        let text = format!("b{number}");
+        let offer = offer(&text, Occasion::FileChanged);
+        // The read is answered, the write is not.
+        store.set_delay(Duration::from_millis(2));
+        let offered = arbiter.offer(&etl, &offer);
+        let faulty = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            store.fail_next(fault);
+        };
+        let (offered, ()) = tokio::join!(offered, faulty);
+        let offered = offered.unwrap();
+        assert!(
+            matches!(offered.outcome, OfferOutcome::InForce | OfferOutcome::Written),
+            "{offered:?}"
+        );
+        tokio::time::sleep(3 * TIMEOUT).await;
+        assert_eq!(text_of(&arbiter, &etl).await, (text, 2 + number as u64));
+        store.set_delay(Duration::ZERO);
+    }
+    store.set_away(true);
+    let failure = arbiter.offer(&etl, &offer("c", Occasion::FileChanged)).await.unwrap_err();
+    assert!(matches!(failure, OfferFailure::Store(Failure::NoAnswer(_))), "{failure:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_writers_of_a_configuration_the_last_one_counts() {
+    let server = MemoryServer::default();
+    let group = GroupId::Others;
+    let writers = (0..4).map(|number| {
+        let store = server.store(&ClusterName::new("c").unwrap(), TIMEOUT);
+        store.set_delay(Duration::from_millis(2 + number));
+        (number, Arbiter::new(Arc::new(store)))
+    });
+    let writes = writers.map(async |(number, arbiter): (u64, Arbiter)| {
+        let offer = offer(&format!("text {number}"), Occasion::FileChanged);
+        arbiter.offer(&GroupId::Others, &offer).await.unwrap().outcome
+    });
+    let outcomes = futures::future::join_all(writes).await;
+    assert_eq!(outcomes, [OfferOutcome::Written; 4]);
+    let arbiter = Arbiter::new(Arc::new(server.store(&ClusterName::new("c").unwrap(), TIMEOUT)));
+    assert_eq!(text_of(&arbiter, &group).await.1, 4);
+    let record = arbiter.read_group(&group).await.unwrap().0.unwrap().value;
+    assert_eq!(record.earlier.len(), 3, "{record:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_of_any_name_have_a_record_each() {
+    let server = MemoryServer::default();
+    let arbiter = Arbiter::new(Arc::new(server.store(&ClusterName::new("c").unwrap(), TIMEOUT)));
+    let mut hints = arbiter.watch_groups(Revision(0));
+    let named = ["*", "**", "etl", "a/b", "räm 1"].map(|name| GroupId::Named(name.into()));
+    let groups: Vec<_> = std::iter::once(GroupId::Others).chain(named).collect();
+    for (number, group) in groups.iter().enumerate() {
+        let offer = offer(&number.to_string(), Occasion::FileAtStart);
+        arbiter.offer(group, &offer).await.unwrap();
+    }
+    hints.next().await;
+    for (number, group) in groups.iter().enumerate() {
+        assert_eq!(text_of(&arbiter, group).await, (number.to_string(), 1), "{group:?}");
+    }
 }
