@@ -192,6 +192,8 @@ async fn takeover(what: &str, stub: Arc<Stub>, wanted: usize) {
         println!("  {:.2} s from the lease to the last binding", last.as_secs_f64());
     }
     stop.cancel();
+    // The lease is given back.
+    sleep(Duration::from_millis(10)).await;
 }
 
 /// Measures from the start of the process to the last binding.
