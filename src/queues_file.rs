@@ -18,6 +18,7 @@ mod way;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::BoxFuture;
 use monoceros_actors::config::{self, config_map};
 use monoceros_actors::{OutcomeOfDefaults, SchedulerHandle};
 use tokio::sync::{Notify, watch as value};
@@ -29,6 +30,27 @@ use self::watch::keep_watching;
 use self::way::WatchTarget;
 use crate::files::Refresh;
 use crate::{input, validate};
+
+/// Keeper of the texts of files that all members of a cluster share.
+pub trait SharedTexts: Send + Sync {
+    /// Takes the text of a file for a policy group, or for all groups without one of their own. An
+    /// empty text withdraws it. Returns when the text is shared, or does not count.
+    fn offer<'a>(
+        &'a self,
+        group: Option<&'a str>,
+        file: &'a Path,
+        text: &'a Arc<str>,
+    ) -> BoxFuture<'a, ()>;
+}
+
+/// What the texts of files are applied to.
+#[derive(Clone)]
+pub enum TextTarget {
+    /// The scheduler of this process.
+    Scheduler(SchedulerHandle),
+    /// All members of the cluster.
+    Cluster(Arc<dyn SharedTexts>),
+}
 
 /// The file of queues, with its last usable text.
 #[derive(Debug)]
@@ -59,19 +81,26 @@ impl QueuesFile {
         Arc::clone(&self.text.borrow())
     }
 
-    /// Applies each new text to the scheduler, until `stop` is cancelled.
+    /// Applies each new text, until `stop` is cancelled. The scheduler has the first text from its
+    /// start; a cluster gets it here.
     pub fn keep_in_force(
         self: Arc<Self>,
-        handle: SchedulerHandle,
+        target: TextTarget,
         stop: CancellationToken,
     ) -> impl Future<Output = ()> {
         // Subscribes now, so that a text read before the first poll is not missed.
         let mut texts = self.text.subscribe();
+        if let TextTarget::Cluster(_) = target {
+            texts.mark_changed();
+        }
         async move {
             let keep = async {
                 while texts.changed().await.is_ok() {
                     let text = Arc::clone(&texts.borrow_and_update());
-                    self.put_in_force(&handle, &text).await;
+                    match &target {
+                        TextTarget::Scheduler(handle) => self.put_in_force(handle, &text).await,
+                        TextTarget::Cluster(shared) => shared.offer(None, &self.path, &text).await,
+                    }
                 }
             };
             stop.run_until_cancelled(keep).await;

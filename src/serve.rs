@@ -36,7 +36,7 @@ use crate::identity::Access;
 use crate::live_settings::LiveSettings;
 use crate::logbook::Logbook;
 use crate::logging::LogControl;
-use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
+use crate::queues_file::{Changes, PolicyFiles, QueuesFile, TextTarget};
 use crate::reads::Source;
 use crate::security::Security;
 use crate::settings::{Flags, Settings, Values};
@@ -119,7 +119,6 @@ pub async fn run(
     sources.extend(members.iter().flat_map(MemberListener::sources));
     let policy_files = policies.as_ref().map(|(files, _)| Arc::clone(files));
     let watches = settings.scheduler.watch_queues;
-    sources.extend(keep_queues(queues, policies, watches, &handle, &shutdown));
     let watchdog = Watchdog::start(&handle).context("the watchdog cannot start")?;
     let systemd = Systemd::from_environment(watchdog.health());
     let systemd = systemd.context("the thread that tells systemd cannot start")?;
@@ -145,6 +144,11 @@ pub async fn run(
     if let Some(member) = &member {
         logbook.cluster.is_by(member.operations());
     }
+    let target = match &member {
+        Some(member) => TextTarget::Cluster(member.shared_texts()),
+        None => TextTarget::Scheduler(handle.clone()),
+    };
+    sources.extend(keep_queues(queues, policies, watches, &target, &shutdown));
     let mut service =
         Running { settings, handle, traces, shutdown, watchdog, systemd, edges, member };
     let healthy = service.spawn_manager(local_manager);
@@ -421,13 +425,13 @@ fn keep_queues(
     queues: Option<Arc<QueuesFile>>,
     policies: Option<(Arc<PolicyFiles>, Changes)>,
     watches: bool,
-    handle: &SchedulerHandle,
+    target: &TextTarget,
     shutdown: &CancellationToken,
 ) -> Vec<Arc<dyn Refresh>> {
     let mut sources: Vec<Arc<dyn Refresh>> = Vec::new();
     if let Some(queues) = queues {
         sources.push(Arc::clone(&queues) as Arc<dyn Refresh>);
-        tokio::spawn(Arc::clone(&queues).keep_in_force(handle.clone(), shutdown.clone()));
+        tokio::spawn(Arc::clone(&queues).keep_in_force(target.clone(), shutdown.clone()));
         if watches {
             tokio::spawn(queues.watch(shutdown.clone()));
         }
@@ -435,7 +439,7 @@ fn keep_queues(
     if let Some((policies, changes)) = policies {
         sources.push(Arc::clone(&policies) as Arc<dyn Refresh>);
         let kept = Arc::clone(&policies);
-        tokio::spawn(changes.keep_in_force(kept, handle.clone(), shutdown.clone()));
+        tokio::spawn(changes.keep_in_force(kept, target.clone(), shutdown.clone()));
         if watches {
             tokio::spawn(policies.watch(shutdown.clone()));
         }

@@ -137,27 +137,27 @@ impl Offer {
         if *has == *self.checksum {
             return Judgement::InForce;
         }
+        let version = present.map_or(0, |present| present.version);
         let was_before =
             present.is_some_and(|present| present.earlier.iter().any(|it| **it == *self.checksum));
         match self.occasion {
-            Occasion::Set { tried_at } => {
-                if tried_at != present.map_or(0, |present| present.version) {
-                    return Judgement::ChangedMeanwhile;
-                }
-            }
-            Occasion::FileChanged => {}
+            Occasion::Set { tried_at } if tried_at != version => Judgement::ChangedMeanwhile,
             Occasion::FileAtStart | Occasion::Registration { is_again: true, .. }
                 if was_before && !has.is_empty() =>
             {
-                return Judgement::Older;
+                Judgement::Older
             }
-            Occasion::FileAtStart => {}
-            Occasion::Registration { .. } if has.is_empty() => {}
-            Occasion::Registration { is_shared: None, .. } => return Judgement::DependsOnOthers,
-            Occasion::Registration { is_shared: Some(true), .. } => return Judgement::Conflict,
-            Occasion::Registration { is_shared: Some(false), .. } => {}
+            Occasion::Registration { is_shared: None, .. } if !has.is_empty() => {
+                Judgement::DependsOnOthers
+            }
+            Occasion::Registration { is_shared: Some(true), .. } if !has.is_empty() => {
+                Judgement::Conflict
+            }
+            Occasion::Set { .. }
+            | Occasion::FileAtStart
+            | Occasion::FileChanged
+            | Occasion::Registration { .. } => Judgement::Write(self.successor(present)),
         }
-        Judgement::Write(self.successor(present))
     }
 
     fn successor(&self, present: Option<&Configuration>) -> Configuration {

@@ -18,6 +18,7 @@ use crate::files::Refresh;
 use crate::grpc::MembersEdge;
 use crate::grpc::registry::Claims;
 use crate::grpc::routing::Routing;
+use crate::queues_file::SharedTexts;
 use crate::settings::Settings;
 use crate::watchdog::{Healthy, Readiness};
 
@@ -52,6 +53,11 @@ impl Member {
 
     /// The way to other members.
     pub fn routing(&self) -> Arc<dyn Routing> {
+        match self.0 {}
+    }
+
+    /// The keeper of queue configurations that all members share.
+    pub fn shared_texts(&self) -> Arc<dyn SharedTexts> {
         match self.0 {}
     }
 

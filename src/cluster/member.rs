@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::MemberListener;
+use super::groups::{GroupState, Groups};
 use super::host::Service;
 use super::membership::{Membership, Probe, accepts_connections};
 use super::observer::observe;
@@ -23,13 +24,15 @@ use super::operations::{Operations, OwnState};
 use super::operator::{Facts, OperatorState};
 use super::peers::{Links, Peers, keep_links};
 use super::routing::Sources;
+use super::sharing::{SharedConfigurations, Trial, over_peers};
 use super::suspicion::{Suspicion, reacts};
 use super::tls::MemberTls;
 use super::{Listening, MemberEnd, identity, store};
 use crate::chance::random_bits;
 use crate::grpc::registry::Claims;
 use crate::grpc::routing::Routing;
-use crate::settings::{ClusterSettings, Settings};
+use crate::queues_file::SharedTexts;
+use crate::settings::{ClusterSettings, PolicyGroupConflict, Settings};
 use crate::watchdog::{Healthy, Readiness};
 
 /// The member of this process. Its tasks end when this is dropped.
@@ -38,7 +41,8 @@ pub struct Member {
     readiness: watch::Receiver<Readiness>,
     /// `None` while the driver runs.
     outcome: watch::Receiver<Option<Outcome>>,
-    tasks: [AbortHandle; 4],
+    shared: Arc<SharedConfigurations>,
+    tasks: [AbortHandle; 5],
 }
 
 /// Parts of a member that a test replaces.
@@ -51,6 +55,10 @@ pub(super) struct Parts {
     pub(super) tls: Option<MemberTls>,
     /// Whether a member acts at this moment.
     pub(super) is_heard: Probe,
+    /// Handling of RMs that bring another configuration than their policy group has.
+    pub(super) conflict: PolicyGroupConflict,
+    /// Tries configurations at other members.
+    pub(super) trial: Trial,
 }
 
 impl Member {
@@ -65,7 +73,9 @@ impl Member {
         let id = identity::of_this_process(settings)?;
         let tls = listener.and_then(MemberListener::tls);
         let (clock, probe): (Clock, Probe) = (Arc::new(boot_time), accepts_connections);
-        let parts = Parts { id, store, clock, probe, is_heard: reacts, tls };
+        let conflict = settings.registration.policy_group_conflict;
+        let (is_heard, trial): (Probe, Trial) = (reacts, over_peers);
+        let parts = Parts { id, store, clock, probe, is_heard, tls, conflict, trial };
         Self::begin(&settings.cluster, handle, healthy, listening, parts).map(Some)
     }
 
@@ -109,6 +119,17 @@ impl Member {
         );
         let arbiter = Arbiter::new(parts.store);
         let sources = Sources { arbiter: arbiter.clone(), metrics: handle.cluster_metrics() };
+        let groups = Groups::new(
+            arbiter.clone(),
+            handle.clone(),
+            Arc::clone(&membership),
+            Arc::clone(&me.member.0),
+            parts.conflict,
+        );
+        let groups = Arc::new(groups);
+        let keep = tokio::spawn(Arc::clone(&groups).keep_in_force());
+        let shared = Arc::new(SharedConfigurations { groups, trial: parts.trial });
+        membership.share(&shared);
         let driver = Driver::new(me, timing, arbiter, parts.clock, service);
         let (driver, access) = driver.context("`cluster.lease`")?;
         let members = access.watch_members();
@@ -125,8 +146,8 @@ impl Member {
         });
         let count = tokio::spawn(count(handle.clone(), counted, settings.lease));
         let observe = tokio::spawn(observe(handle.clone(), Arc::clone(&membership), views));
-        let tasks = [driver, count, links, observe].map(|task| task.abort_handle());
-        Ok(Self { membership, readiness, outcome, tasks })
+        let tasks = [driver, count, links, observe, keep].map(|task| task.abort_handle());
+        Ok(Self { membership, readiness, outcome, shared, tasks })
     }
 
     /// The claims of registrations.
@@ -147,6 +168,16 @@ impl Member {
     /// The operations for operators.
     pub fn operations(&self) -> Arc<dyn Operations> {
         Arc::new(OfMember(Arc::clone(&self.membership)))
+    }
+
+    /// The keeper of queue configurations that all members share.
+    pub fn shared_texts(&self) -> Arc<dyn SharedTexts> {
+        Arc::clone(&self.shared.groups) as _
+    }
+
+    /// The configurations of policy groups that this member has read.
+    pub fn configurations(&self) -> Vec<GroupState> {
+        self.membership.group_states()
     }
 
     /// Whether the member may decide, for probes.

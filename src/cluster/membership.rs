@@ -23,14 +23,16 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::metadata::AsciiMetadataValue;
 
+use super::groups::GroupState;
 use super::operator::{Before, OperatorState};
 use super::peers::Links;
 use super::routing::{RecentOwners, Sources};
+use super::sharing::SharedConfigurations;
 use super::spreading::HandedOn;
 use super::suspicion::Suspicion;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
-use crate::grpc::registry::{Claimant, Claims, Registry, id_of};
+use crate::grpc::registry::{Claimant, Claims, Configurations, Registry, id_of};
 use crate::grpc::routing::PassableCall;
 use crate::locked::locked;
 
@@ -49,6 +51,8 @@ pub(super) struct Membership {
     /// Set before anything is claimed.
     handle: OnceLock<Handle>,
     registry: OnceLock<Weak<Registry>>,
+    /// Set before anything is claimed. It refers to this, so this does not own it.
+    configurations: OnceLock<Weak<SharedConfigurations>>,
     links: Links,
     /// Set before anything is claimed.
     sources: OnceLock<Arc<Sources>>,
@@ -96,6 +100,7 @@ impl Membership {
         Self {
             handle: OnceLock::new(),
             registry: OnceLock::new(),
+            configurations: OnceLock::new(),
             links,
             sources: OnceLock::new(),
             recent_owners: Mutex::default(),
@@ -130,6 +135,17 @@ impl Membership {
     /// The number of nodes and applications.
     pub(super) fn counted(&self) -> &Arc<AtomicU64> {
         &self.counted
+    }
+
+    /// Sets the configurations that all members share. Only the first call counts.
+    pub(super) fn share(&self, configurations: &Arc<SharedConfigurations>) {
+        let _ = self.configurations.set(Arc::downgrade(configurations));
+    }
+
+    /// The configurations of policy groups that this member has read.
+    pub(super) fn group_states(&self) -> Vec<GroupState> {
+        let shared = self.configurations.get().and_then(Weak::upgrade);
+        shared.map(|shared| shared.groups.states()).unwrap_or_default()
     }
 
     pub(super) fn handle(&self) -> Option<&Handle> {
@@ -347,6 +363,10 @@ impl Claims for Membership {
 
     fn serve(&self, registry: &Arc<Registry>) {
         let _ = self.registry.set(Arc::downgrade(registry));
+    }
+
+    fn configurations(&self) -> Option<Arc<dyn Configurations>> {
+        Some(self.configurations.get()?.upgrade()? as _)
     }
 }
 

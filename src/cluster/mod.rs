@@ -14,12 +14,14 @@
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
 //! `tls` (their encryption), `routing` and `spreading` (the member for a call and for a new resource
-//! manager), `suspicion` (owners that clients take for lost), `identity` (the id), `store` (the
-//! arbiter), `operations` and `operating` (calls of operators), `operator` and `observer` (state,
-//! counts and events for them).
+//! manager), `suspicion` (owners that clients take for lost), `groups`, `settling` and `sharing`
+//! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations` and
+//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
+#[cfg(feature = "cluster")]
+mod groups;
 #[cfg(feature = "cluster")]
 mod host;
 #[cfg(feature = "cluster")]
@@ -44,6 +46,10 @@ pub mod peers;
 #[cfg(feature = "cluster")]
 mod routing;
 #[cfg(feature = "cluster")]
+mod settling;
+#[cfg(feature = "cluster")]
+mod sharing;
+#[cfg(feature = "cluster")]
 mod spreading;
 #[cfg(feature = "cluster")]
 mod store;
@@ -58,6 +64,8 @@ use std::net::SocketAddr;
 
 #[cfg(not(feature = "cluster"))]
 pub use self::absent::{Member, MemberListener};
+#[cfg(feature = "cluster")]
+pub use self::groups::GroupState;
 #[cfg(feature = "cluster")]
 pub use self::listener::MemberListener;
 #[cfg(feature = "cluster")]

@@ -1,6 +1,8 @@
 //! Members with registries and schedulers of their own on one store in memory, in virtual time.
 #![allow(clippy::unwrap_used)] // The lint sees no tests behind two conditions.
 
+mod groups;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ use crate::grpc::registry::{
 };
 use crate::grpc::session::Binding;
 use crate::grpc::stream_handle::StreamHandle;
-use crate::settings::{Flags, Settings};
+use crate::settings::{Flags, PolicyGroupConflict, Settings};
 use crate::watchdog::{Health, Healthy, Readiness};
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -34,6 +36,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 struct Cluster {
     server: MemoryServer,
     clock: Clock,
+    conflict: PolicyGroupConflict,
 }
 
 /// One process of the cluster.
@@ -52,7 +55,8 @@ fn play<F: Future<Output = ()>>(story: impl FnOnce(Cluster) -> F) {
         let begun = Instant::now();
         let clock: Clock =
             Arc::new(move || begun.elapsed().as_nanos().try_into().unwrap_or(u64::MAX));
-        story(Cluster { server: MemoryServer::default(), clock }).await;
+        let (server, conflict) = (MemoryServer::default(), PolicyGroupConflict::Warn);
+        story(Cluster { server, clock, conflict }).await;
     });
 }
 
@@ -80,10 +84,13 @@ impl Cluster {
             probe,
             tls: None,
             is_heard: probe,
+            conflict: self.conflict,
+            trial: groups::trial,
         };
         let member = Member::begin(&cluster, &handle, healthy, listening, parts).unwrap();
         let registry = Registry::new(handle.clone(), &settings, None);
         let registry = registry.with_claims(Some(member.claims()));
+        groups::note(id, &handle);
         Process { handle, registry, member, store, front }
     }
 

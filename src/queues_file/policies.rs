@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
-use monoceros_actors::SchedulerHandle;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +25,7 @@ use tracing::{error, info, warn};
 
 use super::watch::keep_watching;
 use super::way::{WatchTarget, is_yaml};
-use super::{is_usable, log_outcomes};
+use super::{TextTarget, is_usable, log_outcomes};
 use crate::files::Refresh;
 use crate::input;
 
@@ -229,16 +228,23 @@ impl Refresh for PolicyFiles {
 }
 
 impl Changes {
-    /// Applies each change to the scheduler, until `stop` is cancelled.
+    /// Applies each change, until `stop` is cancelled.
     pub async fn keep_in_force(
         mut self,
         files: Arc<PolicyFiles>,
-        handle: SchedulerHandle,
+        target: TextTarget,
         stop: CancellationToken,
     ) {
         let keep = async {
             while let Some((group, text)) = self.0.recv().await {
                 let path = files.path(&group);
+                let handle = match &target {
+                    TextTarget::Scheduler(handle) => handle,
+                    TextTarget::Cluster(shared) => {
+                        shared.offer(Some(&group), &path, &text).await;
+                        continue;
+                    }
+                };
                 let file = path.display();
                 match handle.set_policy_queues(&group, &text).await {
                     Ok(outcomes) => log_outcomes(&path, outcomes),

@@ -4,6 +4,7 @@
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used)]
 
+mod configuration;
 mod forwarding;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -51,12 +52,19 @@ impl Bed {
 
     /// Starts a member.
     fn start(&self, id: &str) -> Service {
-        Service::start_with(&[
+        self.start_with(id, &[])
+    }
+
+    /// Starts a member with more settings.
+    fn start_with(&self, id: &str, settings: &[(&str, &str)]) -> Service {
+        let endpoint = self.etcd.endpoint();
+        let of_cluster = [
             ("CLUSTER__ARBITER", "etcd"),
-            ("CLUSTER__ENDPOINTS", &self.etcd.endpoint()),
+            ("CLUSTER__ENDPOINTS", &*endpoint),
             ("CLUSTER__LEASE", "3s"),
             ("CLUSTER__ID", id),
-        ])
+        ];
+        Service::start_with(&[&of_cluster, settings].concat())
     }
 
     /// Starts three members, and waits until they know each other.

@@ -42,6 +42,15 @@ pub enum ClusterEvent {
         /// Reason, for people.
         why: String,
     },
+    /// The member of this process cannot apply the configuration of a policy group.
+    ConfigurationNotInForce {
+        /// Id of the member.
+        member: String,
+        /// The policy group. Empty for all groups without a configuration of their own.
+        group: String,
+        /// Reason, for people.
+        why: String,
+    },
 }
 
 impl ClusterEvent {
@@ -72,6 +81,10 @@ impl ClusterEvent {
             }
             Self::MemberFenced { member, why } => {
                 (nobody(), of(EventKind::MemberFenced, &member, why))
+            }
+            Self::ConfigurationNotInForce { member, group, why } => {
+                let event = of(EventKind::ConfigurationNotInForce, &member, why);
+                (nobody(), event.referring(&Arc::from(group)))
             }
         }
     }

@@ -139,6 +139,8 @@ pub(crate) enum EventKind {
     MemberDeposed,
     /// This member of the cluster may decide nothing.
     MemberFenced,
+    /// This member of the cluster cannot apply the configuration of a policy group.
+    ConfigurationNotInForce,
 }
 
 impl EventKind {
@@ -211,6 +213,7 @@ impl EventKind {
             Self::MemberLeft => (Type::Cluster, Remove, Detail::MemberLeft),
             Self::MemberDeposed => (Type::Cluster, Remove, Detail::MemberDeposed),
             Self::MemberFenced => (Type::Cluster, Set, Detail::MemberFenced),
+            Self::ConfigurationNotInForce => (Type::Cluster, Set, Detail::ConfigurationNotInForce),
         }
     }
 }

@@ -54,6 +54,17 @@ impl SchedulerHandle {
         self.reconfigure(request, Effect::Apply).await
     }
 
+    /// As [`Self::update_configuration`], for the queue part alone. The extra part of the RM stays.
+    pub async fn update_queues(
+        &self,
+        rm_id: &str,
+        yaml: &str,
+    ) -> Result<ConfigurationUpdate, ConfigurationError> {
+        let (rm_id, config) = (rm_id.to_owned(), yaml.to_owned());
+        let request = si::UpdateConfigurationRequest { rm_id, config, ..Default::default() };
+        self.reconfigure(request, Effect::Queues).await
+    }
+
     /// The result that [`Self::update_configuration`] would have now.
     pub async fn validate_configuration(
         &self,

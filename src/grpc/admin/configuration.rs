@@ -25,6 +25,7 @@ use super::refusal::CallRefusal;
 use super::target::resource_manager;
 use crate::grpc::GrpcEdge;
 use crate::grpc::end::{Cause, StreamEnd};
+use crate::grpc::registry::{Configurations, GroupChange, Tried};
 use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
 use crate::locked::locked;
@@ -96,9 +97,9 @@ pub(super) async fn change(
     let _turn = turn.lock().await;
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
     if enforcement == Enforcement::Apply && !caller.may_administer() {
-        check_alone(handle, &request.rm_id, &present.policy_group).await?;
+        check_alone(edge, &request.rm_id, &present.policy_group).await?;
     }
-    let old_config = present.config;
+    let (old_config, group) = (present.config, present.policy_group);
     let given = if request.config.is_empty() { &request.configs } else { &request.config }.clone();
     let extra = std::mem::take(&mut request.extra_config);
     request.extra_config = match secrets::unmasked(extra, &present.extra_config) {
@@ -111,8 +112,18 @@ pub(super) async fn change(
     let tried = handle.validate_configuration(request.clone()).await;
     let outcome = match (tried, enforcement) {
         (Ok(_), Enforcement::Apply) => {
+            let shared =
+                match SharedChange::begin(edge, caller, &request.rm_id, group, &given).await {
+                    Ok(shared) => shared,
+                    Err(reason) => return Ok(refused(old_config, reason)),
+                };
             if persist && let Err(reason) = keep(edge, &request).await {
                 let reason = format!("the resource manager did not keep it: {reason}");
+                return Ok(refused(old_config, reason));
+            }
+            if let Some(shared) = shared
+                && let Err(reason) = shared.write(caller).await
+            {
                 return Ok(refused(old_config, reason));
             }
             apply(edge, caller, request, given).await
@@ -127,6 +138,38 @@ pub(super) async fn change(
             | ConfigurationError::TypeInUse(_)),
         ) => Ok(refused(old_config, error.to_string())),
         Err(error) => Err(status(error)),
+    }
+}
+
+/// A change that all members of a cluster have tried.
+struct SharedChange {
+    shared: Arc<dyn Configurations>,
+    change: GroupChange,
+    tried: Tried,
+}
+
+impl SharedChange {
+    /// Has all members try the text. `None` without a cluster, and for an empty text, which means
+    /// the configuration that the policy group has. Fails with the reasons of the members.
+    async fn begin(
+        edge: &GrpcEdge,
+        caller: &Identity,
+        rm_id: &str,
+        policy_group: String,
+        given: &str,
+    ) -> Result<Option<Self>, String> {
+        let Some(shared) = edge.registry.configurations().filter(|_| !given.is_empty()) else {
+            return Ok(None);
+        };
+        let change =
+            GroupChange { rm_id: rm_id.to_owned(), policy_group, config: given.to_owned() };
+        let tried = shared.try_on_all(&change, caller).await?;
+        Ok(Some(Self { shared, change, tried }))
+    }
+
+    /// Writes the text for all members. Fails if it has changed since the trial.
+    async fn write(self, caller: &Identity) -> Result<(), String> {
+        self.shared.set(&self.change, self.tried, caller).await
     }
 }
 
@@ -153,12 +196,15 @@ async fn apply(
     Ok(update)
 }
 
-/// Fails if another resource manager is in this policy group.
-async fn check_alone(
-    handle: &SchedulerHandle,
-    rm_id: &str,
-    policy_group: &str,
-) -> Result<(), CallRefusal> {
+/// Fails if another resource manager is in this policy group, here or at another member of the
+/// cluster.
+async fn check_alone(edge: &GrpcEdge, rm_id: &str, policy_group: &str) -> Result<(), Status> {
+    let handle = &edge.handle;
+    if let Some(shared) = edge.registry.configurations()
+        && shared.is_shared(policy_group, rm_id).await.map_err(|why| Status::from(&why))?
+    {
+        return Err(CallRefusal::GroupShared(policy_group.to_owned()).into());
+    }
     for other in handle.resource_managers() {
         if other == rm_id {
             continue;
@@ -166,7 +212,7 @@ async fn check_alone(
         // A resource manager that was just removed does not count.
         let Ok(other) = handle.configuration(&other).await else { continue };
         if other.policy_group == policy_group {
-            return Err(CallRefusal::GroupShared(policy_group.to_owned()));
+            return Err(CallRefusal::GroupShared(policy_group.to_owned()).into());
         }
     }
     Ok(())

@@ -57,6 +57,9 @@ pub enum RegistrationRefusal {
         /// The resource manager that uses it.
         other: String,
     },
+    /// The queue configuration is larger than the store of the cluster keeps.
+    #[error("{0}")]
+    ConfigTooLarge(String),
     /// A later attempt of the same client has registered already.
     #[error("a later attempt of this client has registered")]
     LeftOver,
@@ -80,7 +83,8 @@ impl From<RegistrationRefusal> for Status {
             RegistrationRefusal::Register(RegisterError::RmIdInvalid(_))
             | RegistrationRefusal::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID", None),
             RegistrationRefusal::Register(RegisterError::Config(_))
-            | RegistrationRefusal::PolicyUnreadable { .. } => {
+            | RegistrationRefusal::PolicyUnreadable { .. }
+            | RegistrationRefusal::ConfigTooLarge(_) => {
                 (Code::InvalidArgument, "CONFIG_INVALID", None)
             }
             RegistrationRefusal::Register(RegisterError::Stopped) => {

@@ -18,6 +18,7 @@ use tonic::metadata::AsciiMetadataValue;
 use super::super::end::ClaimRefusal;
 use super::super::routing::PassableCall;
 use super::Registry;
+use super::configurations::Configurations;
 
 /// Membership of this process in a cluster.
 pub trait Claims: Send + Sync {
@@ -42,6 +43,11 @@ pub trait Claims: Send + Sync {
 
     /// Sets the registry whose sessions end when claims are lost. Called once, before any claim.
     fn serve(&self, registry: &Arc<Registry>);
+
+    /// The queue configurations that all members share.
+    fn configurations(&self) -> Option<Arc<dyn Configurations>> {
+        None
+    }
 }
 
 /// A process that registers a resource manager.

@@ -16,6 +16,7 @@
 //! * Each session has one keeper task until it stops; only this task applies timeouts.
 
 mod claims;
+mod configurations;
 mod ending;
 mod opening;
 mod policy;
@@ -49,6 +50,7 @@ use crate::queues_file::PolicyFiles;
 use crate::settings::{LimitSettings, RegistrationSettings, SessionSettings, Settings};
 
 pub use self::claims::{Claimant, Claims, Proof};
+pub use self::configurations::{Brought, Configurations, GroupChange, Tried};
 pub use self::request::{Origin, RegistrationMode};
 
 /// Stands in for a deadline that cannot be represented.

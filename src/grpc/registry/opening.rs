@@ -2,8 +2,9 @@
 //!
 //! # Order
 //! Whatever can refuse a registration is checked before the claim, since a claim ends the session
-//! that the resource manager has, here or at another member. The slot is locked after the claim, and
-//! the claim is checked again under this lock: of two registrations the later claim wins. A failure after the claim frees it.
+//! that the resource manager has, here or at another member. After the claim the configuration is
+//! settled with that of the policy group. Then the slot is locked, and the claim is checked again
+//! under this lock: of two registrations the later claim wins. A failure after the claim frees it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use monoceros_actors::{
 };
 use monoceros_proto::si::v1 as si;
 use tokio::sync::RwLockWriteGuard;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::info;
 
 use super::super::attach::{self, Attachment};
@@ -25,7 +26,7 @@ use super::super::session::terms::Terms;
 use super::super::session::{Registrant, Session};
 use super::ending::CLAIM_LOST;
 use super::{
-    Claimant, CurrentSession, Origin, RegisterOutcome, Registered, Registry, Slot, request,
+    Brought, Claimant, CurrentSession, Origin, RegisterOutcome, Registered, Registry, Slot, request,
 };
 use crate::clock::now_ns;
 use crate::extra_config::ExtraConfig;
@@ -49,6 +50,8 @@ pub(super) struct Overrides {
 struct Permit<'r> {
     /// The number of the session.
     number: u64,
+    /// The configuration to settle with the policy group, in a cluster.
+    brought: Option<Brought>,
     /// Whether the resource manager had no session. The claim may have ended one since.
     is_new: bool,
     _reservation: Option<Reservation<'r>>,
@@ -73,7 +76,7 @@ impl Registry {
     pub(super) async fn replace_by_claim(
         self: &Arc<Self>,
         slot: &Slot,
-        request: si::RegisterResourceManagerRequest,
+        mut request: si::RegisterResourceManagerRequest,
         origin: Origin,
         deadline: Instant,
     ) -> Result<Registered, RegistrationRefusal> {
@@ -85,8 +88,42 @@ impl Registry {
         };
         let permit = self.permit(&rm_id, is_new, &request, &origin, deadline).await?;
         // The claim is this member's now: no deadline ends the registration.
+        self.settle_configuration(&mut request, &permit).await?;
         let mut current = slot.write().await;
-        self.open(&mut current, request, origin, permit).await
+        let registered = self.open(&mut current, request, origin, permit).await?;
+        if let Some((shared, group)) = self.configurations().zip(self.group_of(&rm_id)) {
+            shared.opened(&group);
+        }
+        Ok(registered)
+    }
+
+    /// Settles the configuration of a registration with that of its policy group, whose text may
+    /// replace the one that was brought.
+    async fn settle_configuration(
+        &self,
+        request: &mut si::RegisterResourceManagerRequest,
+        permit: &Permit<'_>,
+    ) -> Result<(), RegistrationRefusal> {
+        let (Some(shared), Some(brought)) = (self.configurations(), &permit.brought) else {
+            return Ok(());
+        };
+        let settled = timeout(self.registration.timeout, shared.settle(brought)).await;
+        match settled.unwrap_or_else(|_| Err(self.too_slow())) {
+            Ok(Some(text)) => request.config = text,
+            Ok(None) => {}
+            Err(refusal) => {
+                if let Some(claims) = &self.claims {
+                    claims.free(&request.rm_id, permit.number).await;
+                }
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    }
+
+    /// The policy group of the current session.
+    fn group_of(&self, rm_id: &str) -> Option<String> {
+        Some(self.session(rm_id)?.registrant().policy_group.clone())
     }
 
     /// Checks a registration, and gives its session a number: in a cluster that of its claim.
@@ -99,13 +136,19 @@ impl Registry {
         deadline: Instant,
     ) -> Result<Permit<'r>, RegistrationRefusal> {
         let reservation = if is_new { Some(self.reserve(rm_id, &origin.caller)?) } else { None };
-        self.check_policy_group(request)?;
-        if request.config.is_empty() {
-            let offer = self.offer_policy(request::policy_group(request));
-            timeout_at(deadline, offer).await.map_err(|_| self.too_slow())??;
-        }
+        let brought = if let Some(shared) = self.configurations() {
+            let brought = self.check_brought(&*shared, request, origin);
+            Some(timeout_at(deadline, brought).await.map_err(|_| self.too_slow())??)
+        } else {
+            self.check_policy_group(request)?;
+            if request.config.is_empty() {
+                let offer = self.offer_policy(request::policy_group(request));
+                timeout_at(deadline, offer).await.map_err(|_| self.too_slow())??;
+            }
+            None
+        };
         let number = if let Some(claims) = &self.claims {
-            self.check_before_claim(request, deadline).await?;
+            self.check_before_claim(request, brought.is_some(), deadline).await?;
             self.check_time(deadline)?;
             let claimed = claims.claim(claimant(request, origin)).await;
             if let Err(refusal) = &claimed {
@@ -117,7 +160,7 @@ impl Registry {
             self.check_time(deadline)?;
             self.next_session.fetch_add(1, Ordering::Relaxed)
         };
-        Ok(Permit { number, is_new, _reservation: reservation })
+        Ok(Permit { number, brought, is_new, _reservation: reservation })
     }
 
     /// Opens the session. The caller holds the slot.
@@ -193,17 +236,19 @@ impl Registry {
         Ok((reply, control.map_err(|_| RegistrationRefusal::Internal)?))
     }
 
-    /// Checks in a cluster what the scheduler would refuse after the claim.
+    /// Checks in a cluster what the scheduler would refuse after the claim. The text may be checked
+    /// already.
     async fn check_before_claim(
         &self,
         request: &si::RegisterResourceManagerRequest,
+        text_is_checked: bool,
         deadline: Instant,
     ) -> Result<(), RegistrationRefusal> {
         if self.claims.is_none() {
             return Ok(());
         }
         check_rm_id(&request.rm_id)?;
-        if request.config.is_empty() {
+        if text_is_checked || request.config.is_empty() {
             return Ok(());
         }
         let checked = self.handle.check_configuration(request.config.clone());

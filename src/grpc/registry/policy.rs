@@ -1,6 +1,8 @@
 //! The queue configuration of a registration: whether it conflicts with its policy group, is the
 //! one in force, or comes from the service.
 
+use std::sync::Arc;
+
 use monoceros_actors::RegisterError;
 use monoceros_proto::si::v1 as si;
 use tracing::warn;
@@ -61,16 +63,24 @@ impl Registry {
 
     /// Offers the service's queue configuration of the policy group, if any, to the scheduler.
     pub(super) async fn offer_policy(&self, group: &str) -> Result<(), RegistrationRefusal> {
-        let Some(policies) = self.policies.clone() else { return Ok(()) };
+        if let Some(text) = self.policy_file(group).await? {
+            let offered = self.handle.offer_policy_queues(group, &text).await;
+            offered.map_err(RegisterError::from)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the text of the policy group's file that applies to a registration, if there is one.
+    pub(super) async fn policy_file(
+        &self,
+        group: &str,
+    ) -> Result<Option<Arc<str>>, RegistrationRefusal> {
+        let Some(policies) = self.policies.clone() else { return Ok(None) };
         let name = group.to_owned();
         let read = tokio::task::spawn_blocking(move || policies.at_registration(&name));
         let read = read.await.map_err(|_| RegistrationRefusal::Internal)?;
         let unreadable =
             |why| RegistrationRefusal::PolicyUnreadable { group: group.to_owned(), why };
-        if let Some(text) = read.map_err(unreadable)? {
-            let offered = self.handle.offer_policy_queues(group, &text).await;
-            offered.map_err(RegisterError::from)?;
-        }
-        Ok(())
+        read.map_err(unreadable)
     }
 }

@@ -116,8 +116,8 @@ impl Rm {
         self.pump();
     }
 
-    /// Puts a configuration in force. A change of the default has no extra part, so the extra part
-    /// of the RM stays.
+    /// Puts a configuration in force. A change of the queues alone, or of the default, has no extra
+    /// part, so the extra part of the RM stays.
     fn put_in_force(&mut self, next: InForce, effect: &Effect) {
         match effect {
             Effect::None => return,
@@ -125,7 +125,7 @@ impl Rm {
                 self.events.apply_extra_config(&next.extra);
                 warn_of_unused(&self.id, &next.extra);
             }
-            Effect::Defaults(_) => {}
+            Effect::Queues | Effect::Defaults(_) => {}
         }
         for wanted in &next.document.partitions {
             self.names.hold_all_of(&wanted.config.names);
@@ -161,10 +161,9 @@ impl Rm {
         for warning in &document.warnings {
             tracing::warn!(rm = %self.id, %warning, "queue configuration");
         }
-        let extra = if is_defaults {
-            self.in_force.extra.clone()
-        } else {
-            request.extra_config.into_iter().collect()
+        let extra = match effect {
+            Effect::Queues | Effect::Defaults(_) => self.in_force.extra.clone(),
+            Effect::Apply | Effect::None => request.extra_config.into_iter().collect(),
         };
         let policy_group = registered.clone();
         let in_force = &self.in_force.document;

@@ -43,6 +43,8 @@ pub(crate) type Taken = oneshot::Sender<Result<(), UpdateError>>;
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Apply,
+    /// Its queue part is applied. The extra part stays.
+    Queues,
     /// It is only validated.
     None,
     /// It becomes the default configuration.

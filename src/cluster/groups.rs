@@ -1,0 +1,334 @@
+//! Queue configurations of policy groups, which stand in the arbiter and apply on all members.
+//!
+//! # How a configuration takes effect
+//! Whoever brings a text (a file, an RM that registers, an operator) writes it to the arbiter by
+//! compare-and-set; the rules are in `monoceros_cluster::Offer`. Every member reads the records of
+//! the groups that it serves when something has changed there, and applies a text to its RMs as it
+//! would a changed file. A member that cannot keeps the old one in force, says why ([`GroupState`]),
+//! and tries again.
+//!
+//! # Invariants
+//! * A session is opened with the text that the arbiter had after its claim was won, or a newer one.
+//!   So a member that was fenced, whose sessions have all ended, decides by no old configuration.
+//! * The texts of a group reach the scheduler one after another, each read after the one before was
+//!   applied.
+//! * A registration writes its text only after its claim was won.
+//!
+//! # RMs with a configuration of their own
+//! Where `registration.policy_group_conflict` is `warn`, an RM may bring another text than its group
+//! has. It keeps that text: changes of the group do not reach it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use monoceros_actors::config::ConfigErrors;
+use monoceros_actors::{ClusterEvent, OutcomeOfDefaults, SchedulerHandle};
+use monoceros_cluster::{Checksum, Configuration, GroupId};
+use monoceros_cluster_store::{Arbiter, Failure, unpack};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::membership::Membership;
+use crate::grpc::session::Session;
+use crate::locked::locked;
+use crate::settings::PolicyGroupConflict;
+
+/// Pause before a configuration that could not be applied, or read, is tried again.
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
+/// Longest time without a read of the groups that are served here, where no hint comes, and longest
+/// time in which one is applied.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A policy group's configuration on this member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupState {
+    /// The policy group. `None`: all groups without a configuration of their own.
+    pub group: Option<String>,
+    /// Version in force here. `None`: none is.
+    pub in_force: Option<u64>,
+    /// Version in the arbiter, as this member last read it. `None`: there is none.
+    pub in_arbiter: Option<u64>,
+    /// Why the version in the arbiter is not in force. `None` if it is.
+    pub why_not: Option<String>,
+}
+
+/// The configurations of policy groups on this member.
+pub(super) struct Groups {
+    pub(super) arbiter: Arbiter,
+    pub(super) scheduler: SchedulerHandle,
+    pub(super) membership: Arc<Membership>,
+    /// Id of this member, for the source of a text.
+    pub(super) me: Arc<str>,
+    pub(super) conflict: PolicyGroupConflict,
+    state: Mutex<State>,
+    /// Wakes the task of [`Self::keep_in_force`].
+    wake: Notify,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    groups: BTreeMap<GroupId, Arc<Group>>,
+    /// RMs with a configuration of their own.
+    pub(super) own: BTreeSet<String>,
+    /// Groups to read soon.
+    due: BTreeSet<GroupId>,
+    /// Groups whose file was offered since this process started.
+    pub(super) files: BTreeSet<GroupId>,
+}
+
+/// One group on this member.
+#[derive(Default)]
+struct Group {
+    /// The text that the scheduler has for RMs that bring none. Locked while the group is read and
+    /// applied.
+    turn: tokio::sync::Mutex<Option<InScheduler>>,
+    status: Mutex<Status>,
+}
+
+/// A text that the scheduler has.
+struct InScheduler {
+    checksum: Checksum,
+    text: Arc<str>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Status {
+    in_force: Option<u64>,
+    in_arbiter: Option<u64>,
+    why_not: Option<String>,
+}
+
+impl Groups {
+    pub(super) fn new(
+        arbiter: Arbiter,
+        scheduler: SchedulerHandle,
+        membership: Arc<Membership>,
+        me: Arc<str>,
+        conflict: PolicyGroupConflict,
+    ) -> Self {
+        let (state, wake) = (Mutex::default(), Notify::new());
+        Self { arbiter, scheduler, membership, me, conflict, state, wake }
+    }
+
+    /// The configurations of the groups that this member has read.
+    pub(super) fn states(&self) -> Vec<GroupState> {
+        let groups = self.state().groups.clone();
+        let shown = groups.into_iter().map(|(id, group)| {
+            let Status { in_force, in_arbiter, why_not } = locked(&group.status).clone();
+            let group = match id {
+                GroupId::Others => None,
+                GroupId::Named(name) => Some(name.to_string()),
+            };
+            GroupState { group, in_force, in_arbiter, why_not }
+        });
+        shown.filter(|group| group.in_arbiter.is_some() || group.why_not.is_some()).collect()
+    }
+
+    /// Reads and applies changed configurations, until the task is aborted.
+    pub(super) async fn keep_in_force(self: Arc<Self>) {
+        let from = loop {
+            match self.arbiter.read_group(&GroupId::Others).await {
+                Ok((_, revision)) => break revision,
+                Err(_) => sleep(AGAIN).await,
+            }
+        };
+        let mut hints = self.arbiter.watch_groups(from);
+        loop {
+            let pause = if self.has_failed() { AGAIN } else { LONGEST };
+            let due = tokio::select! {
+                biased;
+                () = self.wake.notified() => std::mem::take(&mut self.state().due),
+                _ = hints.next() => self.served_groups(),
+                () = sleep(pause) => self.served_groups(),
+            };
+            for id in due {
+                // A failure is in the group's state.
+                if timeout(LONGEST, self.read_and_apply(&id)).await.is_err() {
+                    let why = format!("it was not applied within {LONGEST:?}");
+                    locked(&self.group(&id).status).why_not = Some(why);
+                    self.count_not_in_force();
+                }
+            }
+        }
+    }
+
+    /// Whether a configuration could not be read or applied.
+    fn has_failed(&self) -> bool {
+        let groups = self.state().groups.clone();
+        groups.values().any(|group| locked(&group.status).why_not.is_some())
+    }
+
+    /// The groups with sessions here, and all others. Groups without sessions are forgotten.
+    fn served_groups(&self) -> BTreeSet<GroupId> {
+        let sessions = self.sessions(&GroupId::Others);
+        let named = sessions.iter().map(|session| named(&session.registrant().policy_group));
+        let served: BTreeSet<_> = std::iter::once(GroupId::Others).chain(named).collect();
+        let mut state = self.state();
+        state.groups.retain(|id, group| served.contains(id) || Arc::strong_count(group) > 1);
+        state.own.retain(|rm| sessions.iter().any(|session| session.rm_id() == rm));
+        served
+    }
+
+    /// Has the task read a group soon.
+    pub(super) fn note_due(&self, id: GroupId) {
+        self.state().due.insert(id);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    fn group(&self, id: &GroupId) -> Arc<Group> {
+        Arc::clone(self.state().groups.entry(id.clone()).or_default())
+    }
+
+    /// The sessions here that a group's record concerns.
+    fn sessions(&self, id: &GroupId) -> Vec<Arc<Session>> {
+        let Some(registry) = self.membership.registry() else { return Vec::new() };
+        match id {
+            GroupId::Others => registry.sessions_of(None),
+            GroupId::Named(name) => registry.sessions_of(Some(name)),
+        }
+    }
+
+    /// Reads the record of a group, and applies its text where it is not in force. Returns whether
+    /// there is a text.
+    pub(super) async fn read_and_apply(&self, id: &GroupId) -> Result<bool, Failure> {
+        let group = self.group(id);
+        let mut in_scheduler = group.turn.lock().await;
+        let record = match self.arbiter.read_group(id).await {
+            Ok((record, _)) => record.map(|record| record.value),
+            Err(failure) => {
+                let why = format!("the arbiter does not answer: {failure}");
+                locked(&group.status).why_not = Some(why);
+                self.count_not_in_force();
+                return Err(failure);
+            }
+        };
+        let Some(record) = record else {
+            *locked(&group.status) = Status::default();
+            return Ok(false);
+        };
+        let outcome = self.apply(id, &group, &record, &mut in_scheduler).await;
+        self.note(id, &group, &record, outcome.err());
+        Ok(!record.is_withdrawn())
+    }
+
+    /// Applies a configuration. Returns why it is not in force.
+    async fn apply(
+        &self,
+        id: &GroupId,
+        group: &Group,
+        record: &Configuration,
+        in_scheduler: &mut Option<InScheduler>,
+    ) -> Result<(), String> {
+        let failed_before = locked(&group.status).why_not.is_some();
+        let known = in_scheduler.as_ref().filter(|it| it.checksum == record.checksum);
+        let mut reasons = Vec::new();
+        let text = match known {
+            Some(known) if !failed_before => Arc::clone(&known.text),
+            _ => {
+                let text: Arc<str> = unpack(record)?.into();
+                match self.set_defaults(id, &text).await {
+                    Ok(outcomes) => reasons.extend(outcomes.into_iter().filter_map(failure_of)),
+                    Err(errors) => return Err(errors.to_string()),
+                }
+                let checksum = Arc::clone(&record.checksum);
+                *in_scheduler = Some(InScheduler { checksum, text: Arc::clone(&text) });
+                text
+            }
+        };
+        if let GroupId::Named(_) = id
+            && !text.is_empty()
+        {
+            for session in self.followers(id, &text) {
+                if let Err(why) = self.replace(&session, &text).await {
+                    reasons.push(format!("resource manager `{}`: {why}", session.rm_id()));
+                }
+            }
+        }
+        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+    }
+
+    /// Sets the text for RMs that bring none.
+    async fn set_defaults(
+        &self,
+        id: &GroupId,
+        text: &str,
+    ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
+        match id {
+            GroupId::Others => self.scheduler.set_default_queues(text).await,
+            GroupId::Named(name) => self.scheduler.set_policy_queues(name, text).await,
+        }
+    }
+
+    /// Sessions of RMs that brought the text of their group, and have another one than `text`.
+    fn followers(&self, id: &GroupId, text: &str) -> Vec<Arc<Session>> {
+        let mut sessions = self.sessions(id);
+        let state = self.state();
+        sessions.retain(|it| it.has_other_config(text) && !state.own.contains(it.rm_id()));
+        sessions
+    }
+
+    /// Replaces the text of an RM, whose other settings stay.
+    async fn replace(&self, session: &Session, text: &str) -> Result<(), String> {
+        let update = self.scheduler.update_queues(session.rm_id(), text).await;
+        let update = update.map_err(|why| why.to_string())?;
+        session.set_config(text.to_owned());
+        if update.changed {
+            info!(rm = session.rm_id(), "queue configuration of the policy group in force");
+        }
+        Ok(())
+    }
+
+    /// Notes whether a configuration is in force, and reports when that changes.
+    fn note(&self, id: &GroupId, group: &Group, record: &Configuration, why_not: Option<String>) {
+        let name = match id {
+            GroupId::Others => "",
+            GroupId::Named(name) => name,
+        };
+        let version = record.version;
+        let mut status = locked(&group.status);
+        match &why_not {
+            Some(why) if status.why_not != why_not || status.in_arbiter != Some(version) => {
+                let message = "queue configuration of the cluster not in force";
+                warn!(group = name, version, reason = why, message);
+                let (member, group) = (self.me.to_string(), name.to_owned());
+                let event =
+                    ClusterEvent::ConfigurationNotInForce { member, group, why: why.clone() };
+                self.scheduler.report_cluster_event(event);
+            }
+            None if status.in_force != Some(version) => {
+                let source = &*record.source;
+                info!(group = name, version, source, "queue configuration of the cluster in force");
+            }
+            _ => {}
+        }
+        status.in_arbiter = Some(version);
+        if why_not.is_none() {
+            status.in_force = Some(version);
+        }
+        status.why_not = why_not;
+        drop(status);
+        self.count_not_in_force();
+    }
+
+    fn count_not_in_force(&self) {
+        let groups = self.state().groups.clone();
+        let failed = groups.values().filter(|group| locked(&group.status).why_not.is_some());
+        self.scheduler.cluster_metrics().set_not_in_force(failed.count());
+    }
+}
+
+/// The reason of an RM that did not get a changed default.
+fn failure_of((rm, outcome): OutcomeOfDefaults) -> Option<String> {
+    outcome.err().map(|why| format!("resource manager `{rm}`: {why}"))
+}
+
+/// The id of a named group.
+pub(super) fn named(group: &str) -> GroupId {
+    GroupId::Named(group.into())
+}
