@@ -135,6 +135,11 @@ impl SharedConfigurations {
 impl Configurations for SharedConfigurations {
     fn check<'a>(&'a self, brought: &'a Brought) -> BoxFuture<'a, Result<(), RegistrationRefusal>> {
         async move {
+            let handle = self.groups.membership.handle();
+            if !handle.is_some_and(|handle| handle.gate().is_open()) {
+                // No reason to wait for an arbiter that may be away.
+                return Err(ClaimRefusal::Fenced.into());
+            }
             if !brought.config.is_empty() {
                 return self.groups.judge(brought, false).await.map(drop);
             }
