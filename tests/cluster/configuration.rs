@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use tonic::Request;
 
 use crate::harness::{PATIENCE, QUEUES, Service, TempFile, registration};
-use crate::{Bed, PAUSE, PROOF, is_allocated, register, served, until_ready};
+use crate::{Bed, LEASE, PAUSE, PROOF, is_allocated, register, served, until_ready};
 
 /// `QUEUES` with another leaf.
 fn with_leaf(name: &str) -> String {
@@ -52,9 +52,16 @@ async fn register_in(member: &Service, rm: &str, group: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configuration_set_at_one_member_counts_at_all() {
     let Some(bed) = Bed::new().await else { return };
-    let [m1, m2, m3] = bed.three().await;
-    register(&m1, "one", PROOF).await.unwrap();
+    // Alone at first, so that no resource manager is handed on.
+    let m2 = bed.start("m2");
+    until_ready(&m2).await;
+    register(&m2, "one", PROOF).await.unwrap();
     register(&m2, "two", None).await.unwrap();
+    let (m1, m3) = (bed.start("m1"), bed.start("m3"));
+    until_ready(&m1).await;
+    until_ready(&m3).await;
+    assert_eq!(register(&m1, "one", PROOF).await.unwrap(), 2);
+    sleep(LEASE / 2).await;
     let new = with_leaf("new");
     set(&m1, "one", new.clone()).await.unwrap();
     assert_eq!(config_of(&m1, "one").await, new);
@@ -64,7 +71,7 @@ async fn a_configuration_set_at_one_member_counts_at_all() {
     m1.send_signal("-KILL");
     let mut again = Request::new(registration("one", QUEUES));
     again.metadata_mut().insert("x-si-proof", PROOF.unwrap().parse().unwrap());
-    again.metadata_mut().insert("x-si-session", "1".parse().unwrap());
+    again.metadata_mut().insert("x-si-session", "2".parse().unwrap());
     m3.client().await.register_resource_manager(again).await.unwrap();
     assert_eq!(config_of(&m3, "one").await, new);
     let rm = served(&m3, "one").await;
@@ -81,13 +88,12 @@ async fn a_configuration_set_at_one_member_counts_at_all() {
 async fn the_file_of_one_member_counts_at_all() {
     let Some(bed) = Bed::new().await else { return };
     let file = TempFile::new("queues.yaml", QUEUES);
-    let m1 = bed.start_with("m1", &[("SCHEDULER__QUEUES", file.path())]);
     let m2 = bed.start("m2");
-    for member in [&m1, &m2] {
-        until_ready(member).await;
-    }
-    m1.until_logged("queue configuration written", 1).await;
+    until_ready(&m2).await;
     register_in(&m2, "silent", "etl").await;
+    let m1 = bed.start_with("m1", &[("SCHEDULER__QUEUES", file.path())]);
+    until_ready(&m1).await;
+    m1.until_logged("queue configuration written", 1).await;
     until_config(&m2, "silent", QUEUES).await;
     let new = with_leaf("new");
     fs::write(file.path(), &new).unwrap();
