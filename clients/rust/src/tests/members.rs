@@ -9,6 +9,8 @@ use std::time::Duration;
 use futures::{FutureExt as _, Stream};
 use monoceros_proto::si::legacy::v0;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
 use tokio::io::{
     AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split,
 };
@@ -21,6 +23,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::servers::scheduler_server::{Scheduler, SchedulerServer};
+use super::servers::v1::callback_service_server::{CallbackService, CallbackServiceServer};
 use crate::connect::{Dial, Io};
 
 const BYTES: usize = 64 << 10;
@@ -103,12 +106,14 @@ impl Members {
     /// Starts a member.
     pub(super) fn add(&self, address: &str) {
         let (connections, accepted) = mpsc::unbounded_channel();
-        let member = Member { address: address.to_owned(), members: self.clone() };
+        let member = Arc::new(Member { address: address.to_owned(), members: self.clone() });
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let accepted =
                 futures::StreamExt::map(UnboundedReceiverStream::new(accepted), io::Result::Ok);
-            let server = Server::builder().add_service(SchedulerServer::new(member));
+            let callbacks = CallbackServiceServer::from_arc(Arc::clone(&member));
+            let scheduler = SchedulerServer::from_arc(member);
+            let server = Server::builder().add_service(scheduler).add_service(callbacks);
             server.serve_with_incoming(accepted).await.unwrap();
         });
         let process = Process { connections, line: watch::channel(Line::Open).0, tasks };
@@ -350,6 +355,37 @@ impl Scheduler for Member {
         _: Request<Streaming<v0::UpdateRequest>>,
     ) -> Result<Response<Self::UpdateStream>, Status> {
         Err(Status::unimplemented("one stream"))
+    }
+}
+
+#[tonic::async_trait]
+impl CallbackService for Member {
+    type AttachStream = Replies<cb::CoreMessage>;
+
+    /// Announces an allocation at this member, again and again.
+    async fn attach(
+        &self,
+        request: Request<Streaming<cb::ShimMessage>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        let (messages, replies) = mpsc::channel(1_000);
+        hold(request.into_inner(), ());
+        let message = |body| Ok(cb::CoreMessage { body: Some(body) });
+        let node_id = self.address.clone();
+        tokio::spawn(async move {
+            let _ = messages.send(message(Body::Welcome(cb::Welcome::default()))).await;
+            for cache_seq in 1.. {
+                let assumed =
+                    cb::AssumedAllocation { node_id: node_id.clone(), ..Default::default() };
+                let assumed_allocations = vec![assumed];
+                let args = Some(cb::CacheSyncArgs { assumed_allocations, ..Default::default() });
+                let sync = cb::CacheSync { cache_seq, args, ..Default::default() };
+                if messages.send(message(Body::CacheSync(sync))).await.is_err() {
+                    return;
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(replies))))
     }
 }
 

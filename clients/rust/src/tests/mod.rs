@@ -6,16 +6,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Status;
 
 use self::members::{Members, refusal};
-use crate::{Client, Event, Events, Options, Report};
+use crate::{Callbacks, Client, Event, Events, Fit, Options, Report};
 
 /// Servers of the services, which only tests need.
 #[allow(missing_docs, unreachable_pub, dead_code, clippy::pedantic, reason = "generated")]
 mod servers {
     include!(concat!(env!("OUT_DIR"), "/servers/monoceros.si.v1.rs"));
+
+    /// Package `monoceros.v1`.
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/servers/monoceros.v1.rs"));
+    }
 }
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -272,6 +278,40 @@ async fn messages_of_a_lost_owner_are_not_delivered() {
     // By now the answer is queued for the program.
     sleep(Duration::from_secs(1)).await;
     assert_eq!(program.placed("a").await, "m2");
+}
+
+/// Records by which member its callbacks are called.
+#[derive(Clone, Default)]
+struct Callers(Arc<Mutex<Vec<String>>>);
+
+impl Callbacks for Callers {
+    fn fits(&self, _: &cb::PredicateQuery, _: &str) -> Fit {
+        Fit::Yes
+    }
+
+    fn assume(&self, sync: &cb::CacheSync) -> Vec<cb::CacheSyncFailure> {
+        let args = sync.args.as_ref().unwrap();
+        let member = args.assumed_allocations[0].node_id.clone();
+        self.0.lock().unwrap().push(member);
+        Vec::new()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_owner_calls_no_callbacks() {
+    let members = Members::start(&["m1", "m2"]);
+    let callers = Callers::default();
+    let options = options(&members, &["m1"]).callbacks(callers.clone());
+    let mut program = Program::registered(options).await;
+    sleep(Duration::from_secs(2)).await;
+    assert!(callers.0.lock().unwrap().len() > 10);
+    members.freeze("m1");
+    program.session().await;
+    callers.0.lock().unwrap().clear();
+    members.thaw("m1");
+    sleep(Duration::from_secs(2)).await;
+    let callers = callers.0.lock().unwrap();
+    assert!(callers.len() > 10 && callers.iter().all(|member| member == "m2"), "{callers:?}");
 }
 
 #[tokio::test(start_paused = true)]
