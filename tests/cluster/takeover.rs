@@ -98,7 +98,7 @@ fn owner<'m>(members: &'m [Service; 3], program: &Program) -> &'m Service {
     let session = format!("session={}", program.sessions.last().unwrap());
     let opened =
         |line: &str| line.contains("resource manager registered") && line.contains(&session);
-    let opened = |member: &&Service| member.log().lines().any(|line| opened(line));
+    let opened = |member: &&Service| member.log().lines().any(&opened);
     members.iter().find(opened).expect("a member has logged the registration")
 }
 
