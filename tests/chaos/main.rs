@@ -21,7 +21,6 @@ mod compare;
 mod harness;
 mod oldest;
 mod play;
-mod proxy;
 mod reloads;
 mod today;
 

@@ -9,9 +9,8 @@ use tokio::time::Instant;
 
 use crate::belief::{Order, Shared};
 use crate::compare::View;
-use crate::harness::{Dice, Service};
+use crate::harness::{Dice, Proxy, Service};
 use crate::oldest;
-use crate::proxy::Proxy;
 use crate::today::Today;
 
 /// The dialect of the resource manager.

@@ -12,6 +12,7 @@
 mod dice;
 mod messages;
 pub mod programs;
+mod proxy;
 mod rm;
 pub mod shim;
 pub mod transcript;
@@ -20,6 +21,7 @@ pub use dice::Dice;
 pub use messages::{
     QUEUES, amount, application, ask, node, old_ask, registration, release, resource,
 };
+pub use proxy::Proxy;
 pub use rm::{Rm, Seen, reason_of};
 
 use std::io::{BufRead as _, BufReader};
