@@ -37,7 +37,7 @@ const END: &str = "<!-- end of figures -->";
 const MACHINE: &str = "machine";
 
 /// Benchmarks that take minutes for one table, and are run only if named.
-const LONG: [&str; 3] = ["churn", "preemption in vain", "soak"];
+const LONG: [&str; 4] = ["churn", "preemption in vain", "soak", "takeovers"];
 
 /// Returns the marks of a document, in order.
 fn marks(document: &str) -> Vec<String> {

@@ -1,0 +1,43 @@
+//! Twenty takeovers on a real etcd, of RMs that are under load: none of their asks is lost or
+//! placed twice. `cargo bench --bench takeovers` plays a thousand, and measures them.
+//!
+//! The seed is printed. Another one, or as many takeovers as one likes:
+//!
+//! ```sh
+//! TAKEOVERS=100 TAKEOVERS_SEED=17 cargo test --test takeovers
+//! ```
+//!
+//! `TAKEOVERS_SHOW=1` prints the sessions before each of them.
+//!
+//! Without etcd, the test prints why in one line, and passes.
+#![cfg(feature = "cluster")]
+#![allow(clippy::unwrap_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+#[allow(dead_code, unreachable_pub, reason = "the bench and this test use a part each")]
+mod play;
+#[allow(dead_code, unreachable_pub, reason = "the tests of the store use all of it")]
+#[path = "../../cluster/store/tests/etcd/servers.rs"]
+mod servers;
+
+use std::time::Duration;
+
+use crate::play::{Plan, figures, play};
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|value| value.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_ask_is_lost_or_placed_twice_in_twenty_takeovers() {
+    let seed = number("TAKEOVERS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let takeovers = usize::try_from(number("TAKEOVERS").unwrap_or(20)).unwrap();
+    let plan = Plan { seed, lease: Duration::from_secs(3), takeovers, is_short: true };
+    eprintln!("takeovers: again: TAKEOVERS_SEED={seed} cargo test --test takeovers");
+    let Some(outcome) = play(&plan).await else { return };
+    eprintln!("{}", figures::table(&outcome.samples));
+    eprintln!("{} faults, {} allocations", outcome.n_faults, outcome.n_allocations);
+    assert!(outcome.verdict.is_good(), "{}\n{}", outcome.verdict, outcome.account);
+    assert!(outcome.samples.len() >= takeovers);
+}

@@ -1,0 +1,244 @@
+//! Takeovers: three members on an etcd serve RMs of several kinds, which ask and release all the
+//! time, while one fault after the other strikes. How long each RM was without an owner is
+//! measured, and the histories of the RMs are checked.
+
+pub mod bed;
+pub mod faults;
+pub mod figures;
+pub mod history;
+mod library;
+mod one_stream;
+pub mod rm;
+pub mod stock;
+mod three_streams;
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use self::bed::{Bed, Books, MEMBERS, PATIENCE};
+use self::faults::{Cause, Fault};
+use self::figures::Sample;
+use self::history::Verdict;
+use self::rm::{Kind, TestRm};
+use crate::harness::Dice;
+
+/// Faults between two comparisons of the books.
+const BETWEEN_BOOKS: usize = 10;
+/// Time for both sides to agree at rest.
+const AGREE: Duration = Duration::from_secs(10);
+
+/// What to play.
+pub struct Plan {
+    pub seed: u64,
+    pub lease: Duration,
+    /// Number of takeovers to measure.
+    pub takeovers: usize,
+    /// Whether faults are short, and follow each other at once, for tests.
+    pub is_short: bool,
+}
+
+/// Results of a play.
+#[derive(Default)]
+pub struct Outcome {
+    pub samples: Vec<Sample>,
+    /// Violations of all RMs.
+    pub verdict: Verdict,
+    pub n_faults: usize,
+    /// Allocations that were received.
+    pub n_allocations: usize,
+    /// Sessions and history of the first RM with a violation, and logs of the members.
+    pub account: String,
+}
+
+/// Plays a plan. Stops at the first violation. `None` without a program of etcd.
+pub async fn play(plan: &Plan) -> Option<Outcome> {
+    let bed = Bed::start(plan.lease).await?;
+    let mut dice = Dice(plan.seed);
+    let mut rms = Vec::new();
+    for (at, kind) in Kind::ALL.into_iter().enumerate() {
+        let rm = TestRm::start(kind);
+        let process = start(&rm, &bed, &mut dice, at);
+        rms.push(Played { rm, process });
+    }
+    let shows = std::env::var_os("TAKEOVERS_SHOW").is_some();
+    let mut game = Game { bed, rms, dice, shows, outcome: Outcome::default() };
+    game.all_served(Instant::now()).await;
+    let mut causes = Vec::new();
+    while game.outcome.samples.len() < plan.takeovers && game.outcome.verdict.is_good() {
+        if causes.is_empty() {
+            causes = Cause::ALL.to_vec();
+        }
+        let cause = causes.swap_remove(game.dice.below(causes.len()));
+        game.strike(cause, plan.is_short).await;
+        if game.outcome.n_faults.is_multiple_of(BETWEEN_BOOKS) {
+            game.compare().await;
+        }
+        game.check();
+    }
+    game.compare().await;
+    game.check();
+    Some(game.outcome)
+}
+
+/// A process of an RM.
+enum Process {
+    Stock(stock::Process),
+    Library(library::Process),
+}
+
+impl Process {
+    /// Lets it register no more.
+    fn retire(&self) {
+        match self {
+            Self::Stock(process) => process.retire(),
+            Self::Library(process) => process.retire(),
+        }
+    }
+}
+
+/// Starts a process of an RM, with a proof of its own if its kind has one.
+fn start(rm: &TestRm, bed: &Bed, dice: &mut Dice, first: usize) -> Process {
+    let addresses = bed.addresses(first);
+    if rm.kind == Kind::Library {
+        return Process::Library(library::Process::start(rm, addresses));
+    }
+    let draws = [dice.below(usize::MAX), dice.below(usize::MAX)];
+    let proof = format!("{:016x}{:016x}", draws[0], draws[1]);
+    let proof = rm.kind.proves().then_some(proof);
+    Process::Stock(stock::Process::start(rm, addresses, proof))
+}
+
+/// An RM with its present process.
+struct Played {
+    rm: TestRm,
+    process: Process,
+}
+
+struct Game {
+    bed: Bed,
+    rms: Vec<Played>,
+    dice: Dice,
+    /// Whether the sessions before each takeover are printed.
+    shows: bool,
+    outcome: Outcome,
+}
+
+impl Game {
+    /// Lets one fault strike, and measures how long the RMs that it concerns are not served.
+    async fn strike(&mut self, cause: Cause, is_short: bool) {
+        if !is_short && matches!(cause, Cause::Freeze | Cause::Stall) {
+            self.renew_library().await;
+        }
+        let owners = self.bed.owners().await;
+        let owned = |at| owners.values().filter(|owner| **owner == at).count();
+        let most = (0..MEMBERS).map(owned).max().unwrap_or_default();
+        let busiest: Vec<_> = (0..MEMBERS).filter(|at| owned(*at) == most).collect();
+        let victim = self.dice.one_of(&busiest).unwrap_or_default();
+        let is_owned = |at: &usize| owners.get(self.rms[*at].rm.id()) == Some(&victim);
+        let mut concerned: Vec<_> = (0..self.rms.len()).filter(is_owned).collect();
+        let chosen = self.dice.one_of(&concerned).unwrap_or_default();
+        match cause {
+            Cause::KillStore => concerned = (0..self.rms.len()).collect(),
+            Cause::Swap | Cause::Move => concerned = vec![chosen],
+            _ => {}
+        }
+        let state = |at: &usize| (self.rms[*at].rm.clone(), self.rms[*at].rm.session());
+        let concerned: Vec<_> = concerned.iter().map(state).collect();
+        let fault = Fault::new(cause, victim, self.bed.lease, &mut self.dice, is_short);
+        for (rm, _) in &concerned {
+            rm.note(format!("{cause:?} of member {victim}"));
+        }
+        let begun = fault.begin(&mut self.bed, self.rms[chosen].rm.id()).await;
+        if cause == Cause::Swap {
+            let played = &mut self.rms[chosen];
+            played.process.retire();
+            played.process = start(&played.rm, &self.bed, &mut self.dice, victim);
+        }
+        fault.mend(&mut self.bed).await;
+        if cause == Cause::Swap {
+            // Until then the former process may still be served.
+            let (rm, session) = &concerned[0];
+            rm.until(PATIENCE, || rm.served_after(*session).is_some()).await;
+        }
+        self.all_served(Instant::now()).await;
+        for (rm, session) in concerned {
+            // An RM may have kept its session through a short fault.
+            if let Some(served) = rm.served_after(session) {
+                let took = served.saturating_duration_since(begun);
+                if self.shows {
+                    eprintln!("{cause:?} {} {took:?}\n{}", rm.id(), rm.sessions());
+                }
+                self.outcome.samples.push(Sample { cause, kind: rm.kind, took });
+            }
+        }
+        self.outcome.n_faults += 1;
+    }
+
+    /// Replaces the process of the library, which waits longer in silence after each alarm of the
+    /// last minute.
+    async fn renew_library(&mut self) {
+        for played in self.rms.iter_mut().filter(|played| played.rm.kind == Kind::Library) {
+            let session = played.rm.session();
+            played.process.retire();
+            played.process = start(&played.rm, &self.bed, &mut self.dice, 0);
+            played.rm.until(PATIENCE, || played.rm.served_after(session).is_some()).await;
+        }
+    }
+
+    /// Waits until every RM is served again.
+    async fn all_served(&self, since: Instant) {
+        for Played { rm, .. } in &self.rms {
+            if !rm.until(PATIENCE, || rm.last_served() > since).await {
+                let logs = self.bed.logs();
+                panic!("not served: {}\n{logs}", rm.account());
+            }
+        }
+    }
+
+    /// Lets the RMs rest, and compares their books with those of their owners.
+    async fn compare(&mut self) {
+        for Played { rm, .. } in &self.rms {
+            rm.pause(true);
+        }
+        for Played { rm, .. } in &self.rms {
+            let begun = Instant::now();
+            let books = loop {
+                let books = self.books_of(rm.id()).await;
+                if rm.is_at_rest() && books.as_ref() == Ok(&rm.books()) {
+                    break books;
+                }
+                if begun.elapsed() > AGREE {
+                    break books;
+                }
+                sleep(Duration::from_millis(20)).await;
+            };
+            match books {
+                Ok(books) => rm.compare(&books),
+                Err(why) => self.outcome.verdict.wrong.push(format!("{}: {why}", rm.id())),
+            }
+        }
+        for Played { rm, .. } in &self.rms {
+            rm.pause(false);
+        }
+    }
+
+    async fn books_of(&self, rm: &str) -> Result<Books, String> {
+        let owners = self.bed.owners().await;
+        let owner = owners.get(rm).ok_or("nobody owns it")?;
+        self.bed.books(*owner, rm).await
+    }
+
+    /// Reads the verdicts until now, of which the first that is bad counts.
+    fn check(&mut self) {
+        let outcome = &mut self.outcome;
+        outcome.n_allocations = self.rms.iter().map(|played| played.rm.n_allocations()).sum();
+        for Played { rm, .. } in &self.rms {
+            if outcome.verdict.is_good() {
+                outcome.verdict = rm.verdict();
+                outcome.account = rm.account();
+            }
+        }
+        outcome.account += &self.bed.logs();
+    }
+}
