@@ -19,12 +19,15 @@ use crate::harness::{amount, application, registration};
 /// request is sent either on a stream or in the report of the next one.
 pub(crate) type Outgoing = Option<mpsc::UnboundedSender<legacy::UpdateRequest>>;
 
-/// Receives in a task of its own.
-pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+/// The secret by which a member of a cluster recognises the resource manager.
+const PROOF: &str = "the secret of this process";
+
+/// Receives in a task of its own. After an end it goes to the next address.
+pub(crate) fn start(addresses: Vec<SocketAddr>, queues: &str, belief: &Shared) {
     let (queues, shared) = (queues.to_owned(), belief.clone());
     tokio::spawn(async move {
-        loop {
+        for address in addresses.iter().cycle() {
+            let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
             if let Ok(channel) = endpoint.connect().await {
                 // The conversation starts again, however it ended.
                 let _ = converse(SchedulerClient::new(channel), &queues, &shared).await;
@@ -50,7 +53,9 @@ async fn converse(
     queues: &str,
     shared: &Shared,
 ) -> Result<(), tonic::Status> {
-    client.register_resource_manager(registration("rm", queues)).await?;
+    let mut request = Request::new(registration("rm", queues));
+    request.metadata_mut().insert("x-si-proof", PROOF.parse().unwrap());
+    client.register_resource_manager(request).await?;
     let (outgoing, requests) = mpsc::unbounded_channel();
     {
         let mut belief = shared.get();

@@ -1,4 +1,4 @@
-//! Plays one seed: a service, a resource manager, and the events of both.
+//! Plays one seed: a scheduler, a resource manager, and the events of both.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use crate::belief::{Order, Shared};
 use crate::compare::View;
-use crate::harness::{Dice, Proxy, Service};
+use crate::harness::Dice;
 use crate::oldest;
+use crate::scheduler::Scheduler;
 use crate::today::Today;
 
 /// The dialect of the resource manager.
@@ -56,8 +57,7 @@ struct Game {
     dice: Dice,
     belief: Shared,
     speaker: Speaker,
-    proxy: Proxy,
-    service: Service,
+    scheduler: Scheduler,
     n_names: usize,
 }
 
@@ -65,20 +65,17 @@ struct Game {
 ///
 /// # Panics
 /// If the sides do not agree.
-pub(crate) async fn play(dialect: Dialect, seed: u64) {
-    let service = Service::start();
-    let proxy = Proxy::start(service.grpc).await;
+pub(crate) async fn play(dialect: Dialect, scheduler: Scheduler, seed: u64) {
     let belief = Shared::default();
-    let (address, queues) = (proxy.address, configuration(None));
+    let (addresses, queues) = (scheduler.addresses(), configuration(None));
     let speaker = match dialect {
-        Dialect::Today => Speaker::Today(Today::start(address, &queues, &belief)),
+        Dialect::Today => Speaker::Today(Today::start(&addresses, &queues, &belief)),
         Dialect::Oldest => {
-            oldest::start(address, &queues, &belief);
+            oldest::start(addresses, &queues, &belief);
             Speaker::Oldest
         }
     };
-    let dice = Dice(seed);
-    let mut game = Game { dice, belief, speaker, proxy, service, n_names: 0 };
+    let mut game = Game { dice: Dice(seed), belief, speaker, scheduler, n_names: 0 };
     for _ in 0..ROUNDS {
         for _ in 0..STEPS {
             game.step().await;
@@ -111,9 +108,9 @@ impl Game {
             }
             35 => {
                 self.belief.get().note(&"the connection is cut");
-                self.proxy.cut();
+                self.scheduler.cut();
             }
-            36 => self.restart(),
+            36 => self.fail().await,
             37 => self.resync().await,
             _ => tokio::time::sleep(Duration::from_millis(5)).await,
         }
@@ -262,8 +259,9 @@ impl Game {
         }
     }
 
-    async fn admin(&self) -> AdminServiceClient<tonic::transport::Channel> {
-        AdminServiceClient::new(self.service.channel().await)
+    /// A client of the service that has the books. `None` while there is none.
+    async fn admin(&self) -> Option<AdminServiceClient<tonic::transport::Channel>> {
+        Some(AdminServiceClient::new(self.scheduler.owner().await?.channel().await))
     }
 
     /// Sets or removes a quota. Whether a manager is registered, so that there are queues, depends
@@ -275,26 +273,26 @@ impl Game {
             config: configuration(quota),
             ..Default::default()
         };
-        let answer = self.admin().await.update_config(request).await;
+        let Some(mut admin) = self.admin().await else { return };
+        let answer = admin.update_config(request).await;
         self.belief.get().note(&answer.map(|answer| answer.into_inner().success));
     }
 
     async fn resync(&mut self) {
         self.belief.get().note(&"resync");
         let request = v1::TriggerResyncRequest { rm_id: "rm".to_owned(), ..Default::default() };
+        let Some(mut admin) = self.admin().await else { return };
         // It may not be registered at this moment.
-        let _ = self.admin().await.trigger_resync(request).await;
+        let _ = admin.trigger_resync(request).await;
     }
 
-    /// Kills the service. The next one has no state.
-    fn restart(&mut self) {
-        self.belief.get().note(&"the service is killed");
-        self.proxy.lead_to(None);
-        self.service = Service::start();
-        self.proxy.lead_to(Some(self.service.grpc));
+    async fn fail(&mut self) {
+        let what = self.scheduler.fail(&mut self.dice).await;
+        self.belief.get().note(&what);
     }
 
     async fn agree(&mut self) {
+        self.scheduler.mend().await;
         self.until("both sides agree", |_| true).await;
         self.belief.get().settle();
     }
@@ -303,7 +301,10 @@ impl Game {
     async fn until(&self, what: &str, reached: impl Fn(&View) -> bool) {
         let begin = Instant::now();
         loop {
-            let reported = View::reported(&self.service).await;
+            let reported = match self.scheduler.owner().await {
+                Some(owner) => View::reported(owner).await,
+                None => Err("nobody owns it".to_owned()),
+            };
             let believed = {
                 let belief = self.belief.get();
                 if let Some(fault) = belief.faults.first() {

@@ -15,13 +15,15 @@ use crate::belief::{Answer, Belief, Order, Shared};
 pub(crate) struct Today(Client);
 
 impl Today {
-    pub(crate) fn start(address: SocketAddr, queues: &str, belief: &Shared) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    pub(crate) fn start(addresses: &[SocketAddr], queues: &str, belief: &Shared) -> Self {
+        let endpoint = |address| Endpoint::from_shared(format!("http://{address}")).unwrap();
         let pauses = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(10))
             .with_max_delay(Duration::from_millis(100))
             .without_max_times();
-        let options = Options::new(endpoint, "rm").queues(queues).pauses(pauses);
+        let options = Options::new(endpoint(&addresses[0]), "rm").queues(queues).pauses(pauses);
+        let others = addresses[1..].iter();
+        let options = others.fold(options, |options, it| options.endpoint(endpoint(it)));
         let known = belief.clone();
         let state = move || {
             let mut belief = known.get();
