@@ -32,6 +32,11 @@ const (
 	AdminService_SetPartitionState_FullMethodName         = "/monoceros.v1.AdminService/SetPartitionState"
 	AdminService_DrainNodes_FullMethodName                = "/monoceros.v1.AdminService/DrainNodes"
 	AdminService_Shutdown_FullMethodName                  = "/monoceros.v1.AdminService/Shutdown"
+	AdminService_ListMembers_FullMethodName               = "/monoceros.v1.AdminService/ListMembers"
+	AdminService_ListClaims_FullMethodName                = "/monoceros.v1.AdminService/ListClaims"
+	AdminService_MoveResourceManager_FullMethodName       = "/monoceros.v1.AdminService/MoveResourceManager"
+	AdminService_DrainMember_FullMethodName               = "/monoceros.v1.AdminService/DrainMember"
+	AdminService_AcceptRestore_FullMethodName             = "/monoceros.v1.AdminService/AcceptRestore"
 	AdminService_GetQueues_FullMethodName                 = "/monoceros.v1.AdminService/GetQueues"
 	AdminService_ListApplications_FullMethodName          = "/monoceros.v1.AdminService/ListApplications"
 	AdminService_ListNodes_FullMethodName                 = "/monoceros.v1.AdminService/ListNodes"
@@ -62,6 +67,18 @@ type AdminServiceClient interface {
 	DrainNodes(ctx context.Context, in *DrainNodesRequest, opts ...grpc.CallOption) (*DrainNodesResponse, error)
 	// Ends the process in order, as SIGTERM does.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownResponse, error)
+	// Members of the cluster, as the member that is asked has last read them. This call and the next four
+	// are refused (NO_CLUSTER) by a scheduler that is no member of a cluster.
+	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
+	// Which member serves which RM.
+	ListClaims(ctx context.Context, in *ListClaimsRequest, opts ...grpc.CallOption) (*ListClaimsResponse, error)
+	// Hands an RM over to another member. Its session ends with SESSION_MOVED.
+	MoveResourceManager(ctx context.Context, in *MoveResourceManagerRequest, opts ...grpc.CallOption) (*MoveResourceManagerResponse, error)
+	// Hands over all RMs of a member, which takes no others until that is undone or it restarts.
+	DrainMember(ctx context.Context, in *DrainMemberRequest, opts ...grpc.CallOption) (*DrainMemberResponse, error)
+	// Accepts that the arbiter went back to an earlier state, after a backup was restored. All members may
+	// decide again, and sessions get higher numbers than any before.
+	AcceptRestore(ctx context.Context, in *AcceptRestoreRequest, opts ...grpc.CallOption) (*AcceptRestoreResponse, error)
 	// Reads; each answer is of one moment.
 	GetQueues(ctx context.Context, in *GetQueuesRequest, opts ...grpc.CallOption) (*GetQueuesResponse, error)
 	ListApplications(ctx context.Context, in *ListApplicationsRequest, opts ...grpc.CallOption) (*ListApplicationsResponse, error)
@@ -167,6 +184,51 @@ func (c *adminServiceClient) Shutdown(ctx context.Context, in *ShutdownRequest, 
 	return out, nil
 }
 
+func (c *adminServiceClient) ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error) {
+	out := new(ListMembersResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListMembers_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListClaims(ctx context.Context, in *ListClaimsRequest, opts ...grpc.CallOption) (*ListClaimsResponse, error) {
+	out := new(ListClaimsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListClaims_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) MoveResourceManager(ctx context.Context, in *MoveResourceManagerRequest, opts ...grpc.CallOption) (*MoveResourceManagerResponse, error) {
+	out := new(MoveResourceManagerResponse)
+	err := c.cc.Invoke(ctx, AdminService_MoveResourceManager_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) DrainMember(ctx context.Context, in *DrainMemberRequest, opts ...grpc.CallOption) (*DrainMemberResponse, error) {
+	out := new(DrainMemberResponse)
+	err := c.cc.Invoke(ctx, AdminService_DrainMember_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AcceptRestore(ctx context.Context, in *AcceptRestoreRequest, opts ...grpc.CallOption) (*AcceptRestoreResponse, error) {
+	out := new(AcceptRestoreResponse)
+	err := c.cc.Invoke(ctx, AdminService_AcceptRestore_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) GetQueues(ctx context.Context, in *GetQueuesRequest, opts ...grpc.CallOption) (*GetQueuesResponse, error) {
 	out := new(GetQueuesResponse)
 	err := c.cc.Invoke(ctx, AdminService_GetQueues_FullMethodName, in, out, opts...)
@@ -259,6 +321,18 @@ type AdminServiceServer interface {
 	DrainNodes(context.Context, *DrainNodesRequest) (*DrainNodesResponse, error)
 	// Ends the process in order, as SIGTERM does.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownResponse, error)
+	// Members of the cluster, as the member that is asked has last read them. This call and the next four
+	// are refused (NO_CLUSTER) by a scheduler that is no member of a cluster.
+	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
+	// Which member serves which RM.
+	ListClaims(context.Context, *ListClaimsRequest) (*ListClaimsResponse, error)
+	// Hands an RM over to another member. Its session ends with SESSION_MOVED.
+	MoveResourceManager(context.Context, *MoveResourceManagerRequest) (*MoveResourceManagerResponse, error)
+	// Hands over all RMs of a member, which takes no others until that is undone or it restarts.
+	DrainMember(context.Context, *DrainMemberRequest) (*DrainMemberResponse, error)
+	// Accepts that the arbiter went back to an earlier state, after a backup was restored. All members may
+	// decide again, and sessions get higher numbers than any before.
+	AcceptRestore(context.Context, *AcceptRestoreRequest) (*AcceptRestoreResponse, error)
 	// Reads; each answer is of one moment.
 	GetQueues(context.Context, *GetQueuesRequest) (*GetQueuesResponse, error)
 	ListApplications(context.Context, *ListApplicationsRequest) (*ListApplicationsResponse, error)
@@ -306,6 +380,21 @@ func (UnimplementedAdminServiceServer) DrainNodes(context.Context, *DrainNodesRe
 }
 func (UnimplementedAdminServiceServer) Shutdown(context.Context, *ShutdownRequest) (*ShutdownResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Shutdown not implemented")
+}
+func (UnimplementedAdminServiceServer) ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListMembers not implemented")
+}
+func (UnimplementedAdminServiceServer) ListClaims(context.Context, *ListClaimsRequest) (*ListClaimsResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListClaims not implemented")
+}
+func (UnimplementedAdminServiceServer) MoveResourceManager(context.Context, *MoveResourceManagerRequest) (*MoveResourceManagerResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method MoveResourceManager not implemented")
+}
+func (UnimplementedAdminServiceServer) DrainMember(context.Context, *DrainMemberRequest) (*DrainMemberResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method DrainMember not implemented")
+}
+func (UnimplementedAdminServiceServer) AcceptRestore(context.Context, *AcceptRestoreRequest) (*AcceptRestoreResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method AcceptRestore not implemented")
 }
 func (UnimplementedAdminServiceServer) GetQueues(context.Context, *GetQueuesRequest) (*GetQueuesResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetQueues not implemented")
@@ -506,6 +595,96 @@ func _AdminService_Shutdown_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListMembers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMembersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListMembers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListMembers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListMembers(ctx, req.(*ListMembersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListClaims_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListClaimsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListClaims(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListClaims_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListClaims(ctx, req.(*ListClaimsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_MoveResourceManager_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MoveResourceManagerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).MoveResourceManager(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_MoveResourceManager_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).MoveResourceManager(ctx, req.(*MoveResourceManagerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_DrainMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).DrainMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_DrainMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).DrainMember(ctx, req.(*DrainMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AcceptRestore_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcceptRestoreRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AcceptRestore(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AcceptRestore_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AcceptRestore(ctx, req.(*AcceptRestoreRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_GetQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetQueuesRequest)
 	if err := dec(in); err != nil {
@@ -692,6 +871,26 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Shutdown",
 			Handler:    _AdminService_Shutdown_Handler,
+		},
+		{
+			MethodName: "ListMembers",
+			Handler:    _AdminService_ListMembers_Handler,
+		},
+		{
+			MethodName: "ListClaims",
+			Handler:    _AdminService_ListClaims_Handler,
+		},
+		{
+			MethodName: "MoveResourceManager",
+			Handler:    _AdminService_MoveResourceManager_Handler,
+		},
+		{
+			MethodName: "DrainMember",
+			Handler:    _AdminService_DrainMember_Handler,
+		},
+		{
+			MethodName: "AcceptRestore",
+			Handler:    _AdminService_AcceptRestore_Handler,
 		},
 		{
 			MethodName: "GetQueues",

@@ -730,6 +730,7 @@ class EventRecord(_message.Message):
         MEMBER_LEFT: _ClassVar[EventRecord.ChangeDetail]
         MEMBER_DEPOSED: _ClassVar[EventRecord.ChangeDetail]
         MEMBER_FENCED: _ClassVar[EventRecord.ChangeDetail]
+        CONFIGURATION_NOT_IN_FORCE: _ClassVar[EventRecord.ChangeDetail]
     DETAILS_NONE: EventRecord.ChangeDetail
     REQUEST_CANCEL: EventRecord.ChangeDetail
     REQUEST_ALLOC: EventRecord.ChangeDetail
@@ -782,6 +783,7 @@ class EventRecord(_message.Message):
     MEMBER_LEFT: EventRecord.ChangeDetail
     MEMBER_DEPOSED: EventRecord.ChangeDetail
     MEMBER_FENCED: EventRecord.ChangeDetail
+    CONFIGURATION_NOT_IN_FORCE: EventRecord.ChangeDetail
     TYPE_FIELD_NUMBER: _ClassVar[int]
     OBJECTID_FIELD_NUMBER: _ClassVar[int]
     GROUPID_FIELD_NUMBER: _ClassVar[int]
