@@ -46,15 +46,15 @@ impl View {
 
     /// Number of RMs whose claims name each live member.
     pub fn owned(&self) -> BTreeMap<MemberId, usize> {
-        let mut owned = BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for claim in self.claims.values() {
             let Some(owner) = &claim.value.owner else { continue };
             let record = self.members.get(&owner.member).map(|record| &record.value);
             if record.is_some_and(|it| it.owner == *owner && it.life == Life::Alive) {
-                *owned.entry(owner.member.clone()).or_default() += 1;
+                *counts.entry(owner.member.clone()).or_default() += 1;
             }
         }
-        owned
+        counts
     }
 }
 
