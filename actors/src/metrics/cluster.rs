@@ -21,7 +21,6 @@ pub struct ClusterMetrics {
     not_in_force: IntGauge,
     fenced: Counter,
     writes: Histogram,
-    not_in_force: IntGauge,
 }
 
 /// Outcome of a registration in a cluster.
@@ -153,11 +152,6 @@ impl ClusterMetrics {
                  counted.",
                 &SECONDS,
             ),
-            not_in_force: make.gauge(
-                "monoceros_cluster_configurations_not_in_force",
-                "Policy groups whose configuration in the arbiter this member could not read or apply: \
-                 the one before stays.",
-            ),
         }
     }
 
@@ -198,11 +192,6 @@ impl ClusterMetrics {
     /// The member could decide nothing for so much longer.
     pub fn fenced_for(&self, time: Duration) {
         self.fenced.inc_by(time.as_secs_f64());
-    }
-
-    /// The configurations of so many policy groups are not in force.
-    pub fn set_not_in_force(&self, groups: usize) {
-        self.not_in_force.set(i64::try_from(groups).unwrap_or(i64::MAX));
     }
 
     /// A compare-and-set at the arbiter had a result after this time.
