@@ -98,6 +98,8 @@ struct Status {
     in_force: Option<u64>,
     in_arbiter: Option<u64>,
     why_not: Option<String>,
+    /// Whether the arbiter did not answer the last read.
+    is_unread: bool,
 }
 
 impl Groups {
@@ -116,7 +118,7 @@ impl Groups {
     pub(super) fn states(&self) -> Vec<GroupState> {
         let groups = self.state().groups.clone();
         let shown = groups.into_iter().map(|(id, group)| {
-            let Status { in_force, in_arbiter, why_not } = locked(&group.status).clone();
+            let Status { in_force, in_arbiter, why_not, .. } = locked(&group.status).clone();
             let group = match id {
                 GroupId::Others => None,
                 GroupId::Named(name) => Some(name.to_string()),
@@ -157,7 +159,10 @@ impl Groups {
     /// Whether a configuration could not be read or applied.
     fn has_failed(&self) -> bool {
         let groups = self.state().groups.clone();
-        groups.values().any(|group| locked(&group.status).why_not.is_some())
+        groups.values().any(|group| {
+            let status = locked(&group.status);
+            status.why_not.is_some() || status.is_unread
+        })
     }
 
     /// The groups with sessions here, and all others. Groups without sessions are forgotten.
@@ -202,9 +207,7 @@ impl Groups {
         let record = match self.arbiter.read_group(id).await {
             Ok((record, _)) => record.map(|record| record.value),
             Err(failure) => {
-                let why = format!("the arbiter does not answer: {failure}");
-                locked(&group.status).why_not = Some(why);
-                self.count_not_in_force();
+                locked(&group.status).is_unread = true;
                 return Err(failure);
             }
         };
@@ -308,6 +311,7 @@ impl Groups {
             _ => {}
         }
         status.in_arbiter = Some(version);
+        status.is_unread = false;
         if why_not.is_none() {
             status.in_force = Some(version);
         }
