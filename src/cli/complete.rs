@@ -126,10 +126,14 @@ fn command() -> clap::Command {
         });
     }
     let mut command = finished(command);
+    // A flag is offered for a word that begins with a dash, and not among names.
+    let hidden = |arg: clap::Arg| if arg.is_positional() { arg } else { arg.hide(true) };
     for (name, ..) in NAMED {
-        // A flag is offered for a word that begins with a dash, and not among names.
-        let hidden = |arg: clap::Arg| if arg.is_positional() { arg } else { arg.hide(true) };
         command = command.mut_subcommand(name, |it| it.mut_args(hidden));
+    }
+    for (name, ..) in OF_CLUSTER {
+        command = command
+            .mut_subcommand("cluster", |it| it.mut_subcommand(name, |it| it.mut_args(hidden)));
     }
     command
 }

@@ -112,7 +112,7 @@ impl From<CallRefusal> for Status {
 fn cluster_status(refusal: &OperationRefusal) -> Status {
     let (code, reason) = match refusal {
         OperationRefusal::MemberUnknown(_) => (Code::NotFound, "MEMBER_UNKNOWN"),
-        OperationRefusal::RmUnknown(_) => (Code::FailedPrecondition, "RM_NOT_REGISTERED"),
+        OperationRefusal::RmUnknown(_) => (Code::NotFound, "RM_UNKNOWN"),
         OperationRefusal::MemberUnfit { .. } => (Code::FailedPrecondition, "MEMBER_UNFIT"),
         OperationRefusal::AlreadyThere { .. } => (Code::FailedPrecondition, "ALREADY_THERE"),
         OperationRefusal::NoOtherMember => (Code::FailedPrecondition, "NO_OTHER_MEMBER"),
