@@ -121,6 +121,18 @@ pub struct Attempts {
     pub errors: IntCounter,
 }
 
+impl Attempts {
+    fn with(make: &mut Maker) -> Self {
+        let [allocated, released, rejected, errors] = make.counters(
+            "yunikorn_scheduler_container_allocation_attempt_total",
+            "Allocations and releases sent to RMs, asks and allocations that were refused, and \
+             updates that made no sense.",
+            ("state", ["allocated", "released", "rejected", "error"]),
+        );
+        Self { allocated, released, rejected, errors }
+    }
+}
+
 /// `yunikorn_scheduler_node`, over all partitions.
 #[derive(Debug)]
 pub struct Nodes {
@@ -319,12 +331,6 @@ impl Metrics {
     fn with(scraped: Scraped) -> Self {
         let mut make = Maker::default();
         process::note(&mut make);
-        let [allocated, released, rejected, errors] = make.counters(
-            "yunikorn_scheduler_container_allocation_attempt_total",
-            "Allocations and releases sent to RMs, asks and allocations that were refused, and \
-             updates that made no sense.",
-            ("state", ["allocated", "released", "rejected", "error"]),
-        );
         let [active, draining, failed, decommissioned, unhealthy] = make.gauges(
             "yunikorn_scheduler_node",
             "Nodes in partitions, those of them that drain or are not ready, and (only rising) \
@@ -332,7 +338,7 @@ impl Metrics {
             ("state", ["active", "draining", "failed", "decommissioned", "unhealthy"]),
         );
         Self {
-            attempts: Attempts { allocated, released, rejected, errors },
+            attempts: Attempts::with(&mut make),
             nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
             callback: CallbackMetrics::new(&mut make),
             cluster: ClusterMetrics::with(&mut make),

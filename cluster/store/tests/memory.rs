@@ -201,12 +201,12 @@ async fn a_configuration_is_written_once_whatever_is_lost() {
 async fn of_many_writers_of_a_configuration_the_last_one_counts() {
     let server = MemoryServer::default();
     let group = GroupId::Others;
-    let writers = (0..4).map(|number| {
+    let members = (0..4).map(|number| {
         let store = server.store(&ClusterName::new("c").unwrap(), TIMEOUT);
         store.set_delay(Duration::from_millis(2 + number));
         (number, Arbiter::new(Arc::new(store)))
     });
-    let writes = writers.map(async |(number, arbiter): (u64, Arbiter)| {
+    let writes = members.map(async |(number, arbiter): (u64, Arbiter)| {
         let offer = offer(&format!("text {number}"), Occasion::FileChanged);
         arbiter.offer(&GroupId::Others, &offer).await.unwrap().outcome
     });
