@@ -2,7 +2,7 @@
 import { useLocation } from "preact-iso";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { path, read } from "../rest/client";
-import { base } from "../rest/partitions";
+import { base, partitions } from "../rest/partitions";
 import type { Application, Decision, Group, Node, Queue, User } from "../rest/types";
 import { to, toApplication, toNode, toQueue } from "../routes";
 import { all } from "../views/tree";
@@ -66,6 +66,8 @@ export function Jump() {
   const [found, setFound] = useState<Found[] | undefined>(undefined);
   const [at, setAt] = useState(0);
   const { route } = useLocation();
+  // Before the partitions are read there is no path to search at.
+  const isKnown = partitions.value !== undefined;
   useEffect(() => {
     const show = () => dialog.current?.open || dialog.current?.showModal();
     addEventListener("page:jump", show);
@@ -74,14 +76,14 @@ export function Jump() {
   useEffect(() => {
     setFound(undefined);
     setAt(0);
-    if (!text.trim()) return;
+    if (!text.trim() || !isKnown) return;
     const over = new AbortController();
     const timer = setTimeout(() => void find(text.trim(), over.signal).then((some) => !over.signal.aborted && setFound(some)), REST);
     return () => {
       clearTimeout(timer);
       over.abort();
     };
-  }, [text]);
+  }, [text, isKnown]);
   const go = (to: Found | undefined) => {
     if (!to) return;
     dialog.current?.close();
