@@ -19,7 +19,7 @@ pub enum Cause {
     Freeze,
     /// The line between the owner and its clients is cut for a while.
     Cut,
-    /// The same line stands still.
+    /// The same line stands still, and breaks in the end.
     Stall,
     /// Neither clients nor members reach the owner for more than a lease, which reaches etcd.
     Isolate,
@@ -160,6 +160,8 @@ impl Fault {
             }
             Cause::Stall => {
                 sleep(self.lasts).await;
+                // What is under way would be received long after the session was displaced.
+                slot.front.cut();
                 slot.front.stand_still(false);
             }
             Cause::Isolate => {

@@ -55,6 +55,9 @@ pub enum Happened {
     Released { session: Session, key: String, why: String },
     /// A refusal was received: of an ask, an allocation, a node or an application.
     Rejected { session: Session, key: String, why: String },
+    /// A member that is not the owner stands still: answers on their way through it, of sessions up
+    /// to this one, may be late.
+    Delayed { session: Session },
     /// A call or stream has ended. For people.
     Ended { session: Session, why: String },
     /// The test changed something. For people.
@@ -97,6 +100,8 @@ pub struct Checker {
     /// Time at which the session began, and whether earlier ones must have ended.
     begun: (Duration, bool),
     epoch: u64,
+    /// The last session whose answers may be late.
+    delayed: Session,
     pending: BTreeSet<String>,
     running: BTreeMap<String, String>,
     releasing: BTreeSet<String>,
@@ -153,6 +158,7 @@ impl Checker {
                     self.verdict.lost.push(format!("`{key}` is rejected: {why}"));
                 }
             }
+            Happened::Delayed { session } => self.delayed = *session,
             Happened::Ended { .. } | Happened::Noted(_) => {}
         }
     }
@@ -161,7 +167,8 @@ impl Checker {
     /// over.
     fn counts(&mut self, at: Duration, session: Session, key: &str) -> bool {
         let (begun, is_alone) = self.begun;
-        if session < self.session && is_alone && at > begun + UNDER_WAY {
+        let is_late = is_alone && at > begun + UNDER_WAY && session > self.delayed;
+        if session < self.session && is_late {
             let fault = format!("session {session} delivers `{key}` in session {}", self.session);
             self.verdict.wrong.push(fault);
         }
@@ -348,6 +355,9 @@ mod tests {
             let history = [takeover(), again.to_vec()].concat();
             assert_eq!(faults(&history, None), [0, 0, wrong]);
         }
+        let delayed = Happened::Delayed { session: 2 };
+        let again = [delayed, reported(3, &[("b", "n2")], true), placed(2, "z", "n1")];
+        assert_eq!(faults(&[takeover(), again.to_vec()].concat(), None), [0, 0, 0]);
         let at_once = [reported(3, &[("b", "n2")], true), placed(2, "z", "n1")];
         let entry = |what| Entry { at: UNDER_WAY, what };
         let history: Vec<_> =

@@ -143,6 +143,11 @@ impl Game {
             Cause::Swap | Cause::Move => concerned = vec![chosen],
             _ => {}
         }
+        if cause == Cause::Freeze {
+            for played in (0..).zip(&self.rms).filter(|(at, _)| !concerned.contains(at)) {
+                played.1.rm.delay();
+            }
+        }
         let state = |at: &usize| (self.rms[*at].rm.clone(), self.rms[*at].rm.session());
         let concerned: Vec<_> = concerned.iter().map(state).collect();
         let fault = Fault::new(cause, victim, self.bed.lease, &mut self.dice, is_short);

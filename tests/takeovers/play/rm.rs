@@ -243,6 +243,13 @@ impl TestRm {
         self.news.notify_waiters();
     }
 
+    /// Notes that answers of the present session may be late from now on.
+    pub fn delay(&self) {
+        let mut state = self.state();
+        let session = state.session;
+        state.note(Happened::Delayed { session });
+    }
+
     pub fn note(&self, what: String) {
         self.state().note(Happened::Noted(what));
     }
