@@ -58,6 +58,10 @@ struct Setting {
     in_cluster: bool,
 }
 
+#[cfg_attr(
+    not(feature = "cluster"),
+    allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "a cluster differs")
+)]
 impl Setting {
     fn seeds(self) -> u64 {
         #[cfg(feature = "cluster")]

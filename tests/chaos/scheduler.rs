@@ -1,5 +1,15 @@
 //! The scheduler of a game: one service, or three members of a cluster on an etcd.
 
+#![cfg_attr(
+    not(feature = "cluster"),
+    allow(
+        clippy::unused_async,
+        unused_variables,
+        dead_code,
+        reason = "members of a cluster need them"
+    )
+)]
+
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 
