@@ -75,7 +75,7 @@ impl Member {
         let (clock, probe): (Clock, Probe) = (Arc::new(boot_time), accepts_connections);
         let conflict = settings.registration.policy_group_conflict;
         let (is_heard, trial): (Probe, Trial) = (reacts, over_peers);
-        let parts = Parts { id, store, clock, probe, is_heard, tls, conflict, trial };
+        let parts = Parts { id, store, clock, probe, tls, is_heard, conflict, trial };
         Self::begin(&settings.cluster, handle, healthy, listening, parts).map(Some)
     }
 

@@ -216,7 +216,7 @@ impl Operations for OfMember {
         let (facts, handle) = (&self.0.operator.facts, self.0.handle());
         let view = handle.map(|handle| handle.view().borrow().clone()).unwrap_or_default();
         let now = handle.map(Handle::now).unwrap_or_default();
-        let owned = view.owned();
+        let rms = view.owned();
         let member = |record: &MemberRecord| {
             let (owner, details) = (&record.owner, &record.details);
             MemberReport {
@@ -225,7 +225,7 @@ impl Operations for OfMember {
                 version: details.version.clone(),
                 addresses: [&details.grpc, &details.rest, &details.internal].map(Clone::clone),
                 state: self.0.state_of(record, &view, now),
-                rms: owned.get(&owner.member).copied().unwrap_or_default(),
+                rms: rms.get(&owner.member).copied().unwrap_or_default(),
                 load: details.load,
                 beat_ago: view
                     .silence(&owner.member, now)
