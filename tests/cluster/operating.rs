@@ -74,7 +74,7 @@ async fn operators_list_move_and_drain() {
 
     let claimed = |document: &Value| document["claims"][0]["member"] == "m2";
     let begun = Instant::now();
-    while !claimed(&document(&m1).await) {
+    while !(claimed(&document(&m1).await) && claimed(&document(&m2).await)) {
         assert!(begun.elapsed() < PATIENCE);
         sleep(PAUSE).await;
     }
