@@ -2,6 +2,7 @@
 //! claims.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use monoceros::settings::{Flags, Settings};
 use serde_json::{Value, json};
@@ -41,7 +42,8 @@ fn settings(pod: &Value) -> Settings {
         let Some(key) = name.strip_prefix("MONOCEROS__") else { continue };
         let value = at(variable, "/value").replace("$(POD_NAME)", "r-monoceros-1");
         assert!(!value.contains("$("), "{value}");
-        lines += &format!("{} = '{value}'\n", key.to_lowercase().replace("__", "."));
+        let key = key.to_lowercase().replace("__", ".");
+        writeln!(lines, "{key} = '{value}'").unwrap();
     }
     let file = TempFile::new("members.toml", &lines);
     let settings = Settings::load(Some(&file.0), &flags);
