@@ -15,7 +15,7 @@ use crate::tasks::{TRIES, Task};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HandOver {
     to: Owner,
-    /// Tries left: to begin again, or to send again.
+    /// Tries left: to begin again, or to send a request again.
     tries: u8,
     /// Claim to be written, and the version that it replaces. `None` while the claim is read.
     writes: Option<(Claim, Version)>,
@@ -25,7 +25,7 @@ pub(crate) struct HandOver {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Deregistration {
     epoch: Epoch,
-    /// Tries left to send the compare-and-set again.
+    /// Tries left to send a request again.
     resends: u8,
     /// Claim to be written, and the version that it replaces. `None` while the claim is read.
     writes: Option<(Claim, Version)>,
@@ -33,8 +33,12 @@ pub(crate) struct Deregistration {
 
 impl Member {
     pub(crate) fn begin_hand_over(&mut self, rm: RmId, to: Owner, out: &mut Vec<Effect>) {
-        if self.tasks.contains_key(&rm) || to == self.me {
-            return out.push(Effect::HandOverEnded(rm, false));
+        match self.tasks.get(&rm) {
+            // Its end is that of this order, too.
+            Some(Task::HandOver(_)) => return,
+            Some(_) => return out.push(Effect::HandOverEnded(rm, None)),
+            None if to == self.me => return out.push(Effect::HandOverEnded(rm, None)),
+            None => {}
         }
         if self.rules.keep(Rule::EndsBeforeHandOver) {
             self.end_session(&rm, Epoch(u64::MAX), EndReason::Moved(Some(to.clone())), out);
@@ -63,17 +67,22 @@ impl Member {
                     task.writes = Some((claim, found.version));
                     self.tasks.insert(rm, Task::HandOver(task));
                 }
-                None => out.push(Effect::HandOverEnded(rm, false)),
+                None => out.push(Effect::HandOverEnded(rm, None)),
             },
-            (None, _) => out.push(Effect::HandOverEnded(rm, false)),
+            (None, _) if task.tries == 0 => out.push(Effect::HandOverEnded(rm, None)),
+            (None, _) => {
+                task.tries -= 1;
+                self.read_claim(&rm, out);
+                self.tasks.insert(rm, Task::HandOver(task));
+            }
             (Some((claim, expected)), reply) => {
                 match reply.outcome(&Record::Claim(claim.clone())) {
                     Outcome::Won(_) => {
-                        let moved = EndReason::Moved(Some(task.to));
+                        let moved = EndReason::Moved(Some(task.to.clone()));
                         self.end_session(&rm, claim.epoch, moved, out);
-                        out.push(Effect::HandOverEnded(rm, true));
+                        out.push(Effect::HandOverEnded(rm, Some(task.to)));
                     }
-                    _ if task.tries == 0 => out.push(Effect::HandOverEnded(rm, false)),
+                    _ if task.tries == 0 => out.push(Effect::HandOverEnded(rm, None)),
                     Outcome::Lost(_) => {
                         task.tries -= 1;
                         self.read_claim(&rm, out);
@@ -126,7 +135,12 @@ impl Member {
                 }
                 None => out.push(Effect::DeregistrationEnded(rm, false)),
             },
-            (None, _) => out.push(Effect::DeregistrationEnded(rm, false)),
+            (None, _) if task.resends == 0 => out.push(Effect::DeregistrationEnded(rm, false)),
+            (None, _) => {
+                task.resends -= 1;
+                self.read_claim(&rm, out);
+                self.tasks.insert(rm, Task::Deregistration(task));
+            }
             (Some((claim, expected)), reply) => {
                 match reply.outcome(&Record::Claim(claim.clone())) {
                     Outcome::Unknown if task.resends > 0 => {

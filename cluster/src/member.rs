@@ -88,8 +88,9 @@ pub enum Effect {
     EndSession(RmId, Epoch, EndReason),
     /// Tell another member that it lost an RM: [`Event::ClaimedElsewhere`]. May be lost.
     Notify(Owner, RmId, Epoch),
-    /// A hand-over ended: whether the claim names the other member.
-    HandOverEnded(RmId, bool),
+    /// All hand-overs of an RM that were ordered ended: the member that the claim names now. `None`:
+    /// the claim was not changed.
+    HandOverEnded(RmId, Option<Owner>),
     /// A deregistration ended: whether the claim names nobody.
     DeregistrationEnded(RmId, bool),
     /// A restored backup was accepted: epochs will be above this floor, or above that of another
@@ -375,7 +376,7 @@ fn refusal_of(event: Event) -> Option<Effect> {
         Event::Register(registration) => {
             Some(Effect::Answer(registration.call, Err(Refusal::Fenced)))
         }
-        Event::HandOver(rm, _) => Some(Effect::HandOverEnded(rm, false)),
+        Event::HandOver(rm, _) => Some(Effect::HandOverEnded(rm, None)),
         Event::Deregister(rm, _) => Some(Effect::DeregistrationEnded(rm, false)),
         _ => None,
     }

@@ -8,7 +8,7 @@ use crate::records::{Claim, Key, Record};
 use crate::registration::Registering;
 
 /// Number of times that a registration begins from the top after a lost compare-and-set, and number
-/// of times that a compare-and-set without a result is sent again.
+/// of times that a request without a result is sent again.
 pub(crate) const TRIES: u8 = 3;
 
 /// Task that is under way for an RM.
@@ -68,7 +68,7 @@ impl Member {
                 Task::Registering(task) => {
                     Effect::Answer(task.registration.call, Err(Refusal::Fenced))
                 }
-                Task::HandOver(_) => Effect::HandOverEnded(rm, false),
+                Task::HandOver(_) => Effect::HandOverEnded(rm, None),
                 Task::Deregistration(_) => Effect::DeregistrationEnded(rm, false),
             });
         }

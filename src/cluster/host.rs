@@ -82,9 +82,10 @@ impl Host for Service {
             }
             Effect::EndSession(rm, epoch, reason) => self.end_session(&rm, epoch, reason),
             Effect::DeregistrationEnded(rm, _) => self.membership.freed(&rm),
-            Effect::HandOverEnded(rm, moved) => {
+            Effect::HandOverEnded(rm, to) => {
+                let moved = to.is_some();
                 info!(rm = &*rm.0, moved, "hand-over of a resource manager ended");
-                self.membership.operator.handed_over(&rm, moved);
+                self.membership.operator.handed_over(&rm, to.as_ref());
             }
             Effect::AcceptanceEnded(floor) => {
                 warn!(floor = floor.0, "an earlier state of the arbiter was accepted");

@@ -109,18 +109,22 @@ impl Membership {
         }
     }
 
-    /// Hands a resource manager over. Returns whether the claim names the other member then.
-    async fn hand_over(&self, rm: RmId, to: Owner) -> bool {
-        let Some(handle) = self.handle() else { return false };
+    /// Hands a resource manager over. Returns the member that the claim names then: another one
+    /// than `to`, if a hand-over was under way. `None`: the claim was not changed.
+    pub(super) async fn hand_over(&self, rm: RmId, to: Owner) -> Option<Owner> {
+        let handle = self.handle()?;
         let (done, ended) = oneshot::channel();
         self.operator.note_move(rm.clone(), done);
-        handle.send(Event::HandOver(rm, to)).await && ended.await.unwrap_or(false)
+        if !handle.send(Event::HandOver(rm, to)).await {
+            return None;
+        }
+        ended.await.ok().flatten()
     }
 
     /// Hands over all resource managers that are served now. Returns how many were handed over.
     async fn hand_all_over(&self) -> usize {
         let moves = self.successors().into_iter().map(|(rm, to)| self.hand_over(rm, to));
-        join_all(moves).await.into_iter().filter(|moved| *moved).count()
+        join_all(moves).await.into_iter().flatten().count()
     }
 
     /// Hands over what the member serves for as long as it is drained.
@@ -153,11 +157,9 @@ impl Membership {
             return Err(OperationRefusal::RmUnknown(rm_id));
         }
         let to = self.taker(&rm, to.as_deref())?;
-        let member = to.member.0.to_string();
-        if self.hand_over(rm, to).await {
-            Ok(member)
-        } else {
-            Err(OperationRefusal::NotMoved(rm_id))
+        match self.hand_over(rm, to).await {
+            Some(owner) => Ok(owner.member.0.to_string()),
+            None => Err(OperationRefusal::NotMoved(rm_id)),
         }
     }
 

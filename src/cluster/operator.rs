@@ -35,8 +35,8 @@ pub(super) struct OperatorState {
 struct State {
     own: OwnState,
     is_draining: bool,
-    /// Hand-overs that an operator waits for.
-    moves: BTreeMap<RmId, Vec<oneshot::Sender<bool>>>,
+    /// Hand-overs that somebody waits for: the new owner, if the claim was changed.
+    moves: BTreeMap<RmId, Vec<oneshot::Sender<Option<Owner>>>>,
     acceptances: Vec<oneshot::Sender<u64>>,
     /// Takeovers whose cause is known with the next read of all records.
     takeovers: Vec<Takeover>,
@@ -130,16 +130,16 @@ impl OperatorState {
         std::mem::replace(&mut self.locked().is_draining, draining)
     }
 
-    pub(super) fn note_move(&self, rm: RmId, done: oneshot::Sender<bool>) {
+    pub(super) fn note_move(&self, rm: RmId, done: oneshot::Sender<Option<Owner>>) {
         self.locked().moves.entry(rm).or_default().push(done);
     }
 
     /// Reports the end of a hand-over to those who wait for it.
-    pub(super) fn handed_over(&self, rm: &RmId, moved: bool) {
+    pub(super) fn handed_over(&self, rm: &RmId, to: Option<&Owner>) {
         let waiting = self.locked().moves.remove(rm);
         for done in waiting.into_iter().flatten() {
             // The caller may have gone.
-            let _ = done.send(moved);
+            let _ = done.send(to.cloned());
         }
     }
 

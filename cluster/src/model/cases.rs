@@ -2,8 +2,10 @@
 
 use super::world::{LEASE, Listens, Process, World, rm};
 use super::{Bounds, Kind};
-use crate::member::{Effect, Event, Status};
+use crate::arbiter::Reply;
+use crate::member::{Effect, Event, Operation, Status};
 use crate::names::{Epoch, Incarnation, MemberId, Owner};
+use crate::tasks::TRIES;
 
 /// Three members, and an RM that the first one serves in epoch 1.
 fn world() -> World {
@@ -56,6 +58,53 @@ fn the_last_owner_ends_its_session_when_it_is_notified() {
     assert!(!world.processes[0].member.sessions().is_empty(), "not its successor");
     world.handle(0, Event::ClaimedElsewhere(rm(0), Epoch(2)));
     assert!(world.processes[0].member.sessions().is_empty());
+}
+
+/// Hands over from the first member to the second, whose first requests have no result.
+fn hands_over_after(unknown: usize) -> World {
+    let mut world = world();
+    let to = world.processes[1].member.me().clone();
+    world.handle(0, Event::HandOver(rm(0), to));
+    for _ in 0..unknown {
+        world.processes[0].open.remove(&Operation::Rm(rm(0)));
+        world.handle(0, Event::Reply(Operation::Rm(rm(0)), Reply::Unknown));
+    }
+    world.settle(true);
+    assert!(world.processes[0].member.sessions().is_empty(), "it ends first");
+    world
+}
+
+#[test]
+fn a_hand_over_reads_the_claim_again_when_the_arbiter_does_not_answer() {
+    let tries = usize::from(TRIES);
+    assert_eq!(owner_of_claim(&hands_over_after(tries)), 1);
+    assert_eq!(owner_of_claim(&hands_over_after(tries + 1)), 0, "until it is ordered again");
+}
+
+#[test]
+fn a_deregistration_reads_the_claim_again_when_the_arbiter_does_not_answer() {
+    let mut world = world();
+    world.handle(0, Event::Deregister(rm(0), Epoch(1)));
+    world.processes[0].open.remove(&Operation::Rm(rm(0)));
+    world.handle(0, Event::Reply(Operation::Rm(rm(0)), Reply::Unknown));
+    world.settle(true);
+    assert_eq!(world.store.claim(&rm(0)).unwrap().owner, None);
+}
+
+#[test]
+fn two_orders_to_hand_over_have_one_end() {
+    let mut world = world();
+    let [second, third] = [1, 2].map(|at: usize| world.processes[at].member.me().clone());
+    let process = &mut world.processes[0];
+    let now = process.clock;
+    let first = process.member.handle(now, Event::HandOver(rm(0), second));
+    let [Effect::EndSession(..), Effect::Ask(operation, request)] = &first[..] else {
+        panic!("{first:?}")
+    };
+    process.open.insert(operation.clone(), request.clone());
+    assert_eq!(process.member.handle(now, Event::HandOver(rm(0), third)), []);
+    world.settle(true);
+    assert_eq!(owner_of_claim(&world), 1);
 }
 
 #[test]
