@@ -85,6 +85,9 @@ impl Host for Service {
             Effect::HandOverEnded(rm, to) => {
                 let moved = to.is_some();
                 info!(rm = &*rm.0, moved, "hand-over of a resource manager ended");
+                if let Some(owner) = &to {
+                    self.membership.note_owner(&rm, owner);
+                }
                 self.membership.operator.handed_over(&rm, to.as_ref());
             }
             Effect::AcceptanceEnded(floor) => {

@@ -290,9 +290,7 @@ impl Membership {
         let (answer, answered) = oneshot::channel();
         let (instance, passable) = (claimant.instance.clone(), claimant.call.clone());
         if self.operator.is_draining() {
-            let successor = self.takers().into_iter().min_by_key(|(_, load)| *load);
-            let owner = successor.and_then(|(owner, _)| self.address_of(&owner));
-            return Err(ClaimRefusal::Draining { owner });
+            self.refuse_drained(RmId(claimant.rm_id.as_str().into())).await?;
         }
         let registration = registration(call, claimant);
         let rm = registration.rm.clone();

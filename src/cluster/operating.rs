@@ -5,6 +5,8 @@
 //!   registration that is refused before it reaches them.
 //! * A drained member goes on handing over: a registration that was under way when the drain began
 //!   may still win its claim.
+//! * A drained member gives away all claims that name it, also those without a session: other
+//!   members send registrations of such RMs here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,13 +123,29 @@ impl Membership {
         ended.await.ok().flatten()
     }
 
-    /// Hands over all resource managers that are served now. Returns how many were handed over.
+    /// Hands over all resource managers whose claims name this member now. Returns how many were
+    /// handed over.
     async fn hand_all_over(&self) -> usize {
-        let moves = self.successors().into_iter().map(|(rm, to)| self.hand_over(rm, to));
+        let successors = self.successors_for(self.claimed_here());
+        let moves = successors.into_iter().map(|(rm, to)| self.hand_over(rm, to));
         join_all(moves).await.into_iter().flatten().count()
     }
 
-    /// Hands over what the member serves for as long as it is drained.
+    /// Refuses a registration at this member, which is drained. A resource manager that is claimed
+    /// here is handed over first. `Ok(())`: only this member can serve it now.
+    pub(super) async fn refuse_drained(&self, rm: RmId) -> Result<(), ClaimRefusal> {
+        let taker = self.takers().into_iter().min_by_key(|(_, load)| *load);
+        let Some((taker, _)) = taker else { return Ok(()) };
+        let owner = if self.is_claimed_here(&rm) {
+            let Some(owner) = self.hand_over(rm, taker).await else { return Ok(()) };
+            owner
+        } else {
+            taker
+        };
+        Err(ClaimRefusal::Draining { owner: self.address_of(&owner) })
+    }
+
+    /// Hands over the resource managers of the member for as long as it is drained.
     async fn keep_empty(self: Arc<Self>, mut first: Option<oneshot::Sender<usize>>) {
         let mut handed_over = 0;
         while self.operator.is_draining() {
@@ -292,9 +310,13 @@ impl Membership {
     /// Members for the resource managers that are served here: for each the less loaded of two
     /// others that take some.
     pub(super) fn successors(&self) -> BTreeMap<RmId, Owner> {
+        self.successors_for(self.held())
+    }
+
+    fn successors_for(&self, rms: impl IntoIterator<Item = RmId>) -> BTreeMap<RmId, Owner> {
         let mut loads = self.takers();
         let mut successors = BTreeMap::new();
-        for rm in self.held() {
+        for rm in rms {
             let Some(owner) = less_loaded(&loads, draws()).cloned() else { break };
             if let Some((_, load)) = loads.iter_mut().find(|(other, _)| *other == owner) {
                 *load += SESSION_LOAD;

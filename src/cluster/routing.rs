@@ -84,6 +84,19 @@ impl Membership {
         is_alive(&view, &owner).then_some(owner)
     }
 
+    /// Whether the claim of an RM names this member, as far as is known here. The RM may have no
+    /// session.
+    pub(super) fn is_claimed_here(&self, rm: &RmId) -> bool {
+        self.serves(rm) || self.known_owner(rm) == Some(self.me())
+    }
+
+    /// The RMs whose claims name this member, as far as is known here. Some may have no session.
+    pub(super) fn claimed_here(&self) -> BTreeSet<RmId> {
+        let Some(view) = self.view() else { return BTreeSet::new() };
+        let claimed = view.claims.keys().filter(|rm| self.is_claimed_here(rm)).cloned();
+        claimed.chain(self.held()).collect()
+    }
+
     /// Whether an RM is claimed by nobody that lives, as far as is known here.
     pub(super) fn seems_free(&self, rm: &RmId) -> bool {
         self.known_owner(rm).is_none()
