@@ -52,8 +52,8 @@ pub enum Event {
     HandOver(RmId, Owner),
     /// The RM deregistered in the session with this epoch.
     Deregister(RmId, Epoch),
-    /// Another member has claimed the RM, with this epoch.
-    ClaimedElsewhere(RmId, Epoch),
+    /// The claim of the RM was read with this epoch, and names another owner.
+    ClaimedElsewhere(RmId, Epoch, Option<Owner>),
     /// The member ends in order. Its sessions go to the members named; others just end.
     Leave(BTreeMap<RmId, Owner>),
     /// The operator accepts a restored backup. All epochs from now on are above `floor`, which has
@@ -86,7 +86,8 @@ pub enum Effect {
     Forward(CallId, RmId, Owner),
     /// End a session before anything else is done.
     EndSession(RmId, Epoch, EndReason),
-    /// Tell another member that it lost an RM: [`Event::ClaimedElsewhere`]. May be lost.
+    /// Notify another member that it lost an RM, so that it reads the claim
+    /// ([`Event::ClaimedElsewhere`]). May be lost.
     Notify(Owner, RmId, Epoch),
     /// All hand-overs of an RM that were ordered ended: the member that the claim names now. `None`:
     /// the claim was not changed.
@@ -279,7 +280,9 @@ impl Member {
             Event::ForwardEnded(call, rm, ended) => self.forward_ended(call, &rm, ended, out),
             Event::HandOver(rm, to) => self.begin_hand_over(rm, to, out),
             Event::Deregister(rm, epoch) => self.begin_deregistration(rm, epoch, out),
-            Event::ClaimedElsewhere(rm, epoch) => self.claimed_elsewhere(&rm, epoch, None, out),
+            Event::ClaimedElsewhere(rm, epoch, owner) => {
+                self.claimed_elsewhere(&rm, epoch, owner, out);
+            }
             Event::Leave(targets) => self.leave(&targets, out),
             Event::AcceptRestore { floor } => self.accept_restore(floor, out),
         }

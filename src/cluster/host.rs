@@ -114,8 +114,11 @@ impl Host for Service {
             }
             Effect::Exit => error!("another process has the id of this member"),
             Effect::Left => info!("this member has left the cluster"),
-            // The former owner learns it with its next renewal. `Ask` never comes here.
-            Effect::Notify(..) | Effect::Ask(..) => {}
+            Effect::Notify(owner, rm, epoch) => {
+                tokio::spawn(Arc::clone(&self.membership).notify(owner, rm, epoch));
+            }
+            // Never comes here.
+            Effect::Ask(..) => {}
         }
     }
 

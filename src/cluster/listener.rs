@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use axum::Router;
@@ -21,6 +21,8 @@ use crate::settings::{ClusterSettings, Settings};
 pub struct MemberListener {
     listener: TcpListener,
     tls: Option<MemberTls>,
+    /// Paths that the member of this process has for others, besides those of REST.
+    pub(super) notices: OnceLock<Router>,
 }
 
 impl MemberListener {
@@ -40,7 +42,7 @@ impl MemberListener {
         let listener = TcpListener::bind(listen).await;
         let listener =
             listener.with_context(|| format!("cannot listen on {listen} (cluster.listen)"))?;
-        Ok(Some(Self { listener, tls }))
+        Ok(Some(Self { listener, tls, notices: OnceLock::new() }))
     }
 
     /// The address that is listened on.
@@ -58,8 +60,13 @@ impl MemberListener {
         self.tls.clone()
     }
 
-    /// The edge for other members, with the paths of `rest`.
+    /// The edge for other members, with the paths of `rest`. To be called after the member has
+    /// started.
     pub fn into_edge(self, rest: Router, shutdown: CancellationToken) -> MembersEdge {
+        let rest = match self.notices.into_inner() {
+            Some(notices) => notices.fallback_service(rest),
+            None => rest,
+        };
         let (server, names) = match self.tls {
             Some(MemberTls { server, names, .. }) => (Some(server), Some(names)),
             None => (None, None),

@@ -18,6 +18,7 @@ use super::MemberListener;
 use super::groups::{GroupState, Groups};
 use super::host::Service;
 use super::membership::{Membership, Probe, accepts_connections};
+use super::notices::notices;
 use super::observer::observe;
 use super::operating::OfMember;
 use super::operations::{Operations, OwnState};
@@ -37,7 +38,7 @@ use crate::watchdog::{Healthy, Readiness};
 
 /// The member of this process. Its tasks end when this is dropped.
 pub struct Member {
-    membership: Arc<Membership>,
+    pub(super) membership: Arc<Membership>,
     readiness: watch::Receiver<Readiness>,
     /// `None` while the driver runs.
     outcome: watch::Receiver<Option<Outcome>>,
@@ -76,7 +77,12 @@ impl Member {
         let conflict = settings.registration.policy_group_conflict;
         let (is_heard, trial): (Probe, Trial) = (reacts, over_peers);
         let parts = Parts { id, store, clock, probe, tls, is_heard, conflict, trial };
-        Self::begin(&settings.cluster, handle, healthy, listening, parts).map(Some)
+        let member = Self::begin(&settings.cluster, handle, healthy, listening, parts)?;
+        if let Some(listener) = listener {
+            // Only the first call counts: a process is one member.
+            let _ = listener.notices.set(notices(&member.membership));
+        }
+        Ok(Some(member))
     }
 
     pub(super) fn begin(

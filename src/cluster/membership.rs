@@ -176,6 +176,11 @@ impl Membership {
         self.state().held.contains_key(rm)
     }
 
+    /// Epoch of the session of a resource manager that is served here.
+    pub(super) fn epoch_of(&self, rm: &RmId) -> Option<Epoch> {
+        self.state().held.get(rm).copied()
+    }
+
     /// The resource managers that are served here.
     pub(super) fn held(&self) -> Vec<RmId> {
         self.state().held.keys().cloned().collect()

@@ -13,7 +13,7 @@
 //!
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
-//! `tls` (their encryption), `routing` and `spreading` (the member for a call and for a new resource
+//! `tls` (their encryption), `notices` (to former owners), `routing` and `spreading` (the member for a call and for a new resource
 //! manager), `suspicion` (owners that clients take for lost), `groups`, `settling` and `sharing`
 //! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations` and
 //! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them).
@@ -34,6 +34,8 @@ mod listener;
 mod member;
 #[cfg(feature = "cluster")]
 mod membership;
+#[cfg(feature = "cluster")]
+mod notices;
 #[cfg(feature = "cluster")]
 mod observer;
 #[cfg(feature = "cluster")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use monoceros_actors::{Scheduler, SchedulerHandle};
-use monoceros_cluster::{Claim, Key, Record, Reply, Request, RmId};
+use monoceros_cluster::{Claim, Epoch, Key, Record, Reply, Request, RmId};
 use monoceros_cluster_store::memory::{Memory, MemoryServer};
 use monoceros_cluster_store::{Arbiter, Clock, ClusterName};
 use monoceros_proto::si::v1 as si;
@@ -259,6 +259,29 @@ fn a_proof_takes_the_rm_along_at_once() {
         assert!(begun.elapsed() < LEASE / 4, "{:?}", begun.elapsed());
         let other = b.register(Some("a secret of another process")).await;
         assert_eq!(other, Ok(3), "at its owner");
+    });
+}
+
+#[test]
+fn a_former_owner_that_is_notified_ends_the_session_at_once() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        assert_eq!(a.register(PROOF).await, Ok(1));
+        let stream = a.stream();
+        cluster.acquainted().await;
+        let rm = || RmId("rm".into());
+        a.member.membership.look_at_claim(rm(), Epoch(9)).await;
+        sleep(Duration::from_millis(10)).await;
+        assert!(a.serves(), "a notice without a claim ends nothing");
+
+        let begun = Instant::now();
+        assert_eq!(b.register(PROOF).await, Ok(2));
+        a.member.membership.look_at_claim(rm(), Epoch(2)).await;
+        let end = end_of(&stream).await;
+        let is_moved =
+            matches!(&end, StreamEnd::SessionMoved { owner: Some(it) } if it == "b:50051");
+        assert!(is_moved, "{end:?}");
+        assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
     });
 }
 

@@ -54,9 +54,9 @@ fn the_last_owner_ends_its_session_when_it_is_notified() {
     world.settle(true);
     assert_eq!(owner_of_claim(&world), 1);
     assert!(!world.processes[0].member.sessions().is_empty(), "the notice got lost");
-    world.handle(0, Event::ClaimedElsewhere(rm(0), Epoch(1)));
+    world.handle(0, Event::ClaimedElsewhere(rm(0), Epoch(1), None));
     assert!(!world.processes[0].member.sessions().is_empty(), "not its successor");
-    world.handle(0, Event::ClaimedElsewhere(rm(0), Epoch(2)));
+    world.handle(0, Event::ClaimedElsewhere(rm(0), Epoch(2), None));
     assert!(world.processes[0].member.sessions().is_empty());
 }
 
