@@ -145,8 +145,19 @@ impl Registry {
         // Fails only if the scheduler no longer knows the session.
         let _ = self.handle.stop_resource_manager(session.rm_id()).await;
         current.take();
-        self.current().remove(session.rm_id());
+        self.note_ended(session.rm_id());
         self.tombstones().put(session.rm_id().to_owned(), by.to_owned());
         session.stop(end);
+    }
+
+    /// Removes the session from the entry of its resource manager, and the entry unless it is
+    /// reserved.
+    fn note_ended(&self, rm_id: &str) {
+        let mut current = self.current();
+        let Some(entry) = current.get_mut(rm_id) else { return };
+        entry.session = None;
+        if entry.n_reserved == 0 {
+            current.remove(rm_id);
+        }
     }
 }

@@ -82,11 +82,14 @@ pub struct Registry {
     tombstones: Mutex<Tombstones>,
 }
 
-/// The current session of a resource manager, or a registration in progress.
+/// The current session of a resource manager, or registrations in progress.
+#[derive(Default)]
 struct CurrentSession {
     /// The caller that registered it.
     caller: String,
     session: Option<Arc<Session>>,
+    /// Registrations in progress that began without a session. The entry stays until they end.
+    n_reserved: usize,
 }
 
 /// A successful registration.

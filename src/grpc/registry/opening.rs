@@ -25,14 +25,13 @@ use super::super::session::attempt::Attempt;
 use super::super::session::terms::Terms;
 use super::super::session::{Registrant, Session};
 use super::ending::CLAIM_LOST;
-use super::{
-    Brought, Claimant, CurrentSession, Origin, RegisterOutcome, Registered, Registry, Slot, request,
-};
+use super::{Brought, Claimant, Origin, RegisterOutcome, Registered, Registry, Slot, request};
 use crate::clock::now_ns;
 use crate::extra_config::ExtraConfig;
 
-/// An entry reserved for a session in preparation. Removed on drop if no session was opened.
-struct Reservation<'r> {
+/// An entry reserved for a session in preparation. Removed on drop if it has no session, and no other
+/// registration has reserved it.
+pub(super) struct Reservation<'r> {
     registry: &'r Registry,
     rm_id: &'r str,
 }
@@ -197,8 +196,7 @@ impl Registry {
         session.begin(control);
         session.note_attempt(attempt);
         let earlier = current.replace(Arc::clone(&session));
-        let entry = CurrentSession { caller, session: Some(Arc::clone(&session)) };
-        self.current().insert(rm_id.clone(), entry);
+        self.note_opened(&session, caller);
         self.tombstones().remove(&rm_id);
         if let Some(earlier) = earlier {
             earlier.stop(&StreamEnd::Superseded { by });
@@ -277,7 +275,8 @@ impl Registry {
     }
 
     /// Reserves an entry for a new session of `rm_id`. The limit applies to each caller separately.
-    fn reserve<'r>(
+    /// An entry that another registration has made stays, with its session if it has one.
+    pub(super) fn reserve<'r>(
         &'r self,
         rm_id: &'r str,
         caller: &str,
@@ -288,9 +287,20 @@ impl Registry {
         if of_caller >= self.max_sessions {
             return Err(RegistrationRefusal::TooManySessions(self.max_sessions));
         }
-        let entry = CurrentSession { caller: caller.to_owned(), session: None };
-        current.insert(rm_id.to_owned(), entry);
+        let entry = current.entry(rm_id.to_owned()).or_default();
+        if entry.session.is_none() {
+            caller.clone_into(&mut entry.caller);
+        }
+        entry.n_reserved += 1;
         Ok(Reservation { registry: self, rm_id })
+    }
+
+    /// Puts a session into the entry of its resource manager.
+    fn note_opened(&self, session: &Arc<Session>, caller: String) {
+        let mut current = self.current();
+        let entry = current.entry(session.rm_id().to_owned()).or_default();
+        entry.caller = caller;
+        entry.session = Some(Arc::clone(session));
     }
 }
 
@@ -337,7 +347,9 @@ fn claimant(request: &si::RegisterResourceManagerRequest, origin: &Origin) -> Cl
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut current = self.registry.current();
-        if current.get(self.rm_id).is_some_and(|current| current.session.is_none()) {
+        let Some(entry) = current.get_mut(self.rm_id) else { return };
+        entry.n_reserved -= 1;
+        if entry.session.is_none() && entry.n_reserved == 0 {
             current.remove(self.rm_id);
         }
     }

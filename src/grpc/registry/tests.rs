@@ -1,5 +1,7 @@
 //! Sessions of a registry with a scheduler, in virtual time.
 
+mod in_cluster;
+
 use super::super::end::Cause;
 use super::super::in_virtual_time::with_registry;
 use super::super::kind::{Allocations, Applications, Dialect, Nodes};
