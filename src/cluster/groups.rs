@@ -10,9 +10,15 @@
 //! # Invariants
 //! * A session is opened with the text that the arbiter had after its claim was won, or a newer one.
 //!   So a member that was fenced, whose sessions have all ended, decides by no old configuration.
-//! * The texts of a group reach the scheduler one after another, each read after the one before was
-//!   applied.
+//! * The texts of a group for RMs that bring none reach the scheduler in the order in which they were
+//!   read. So do those for RMs that brought the group's text.
 //! * A registration writes its text only after its claim was won.
+//!
+//! # Why registrations share reads, and wait for no other RM
+//! After an outage all RMs of a group register at a time. Were each to read the record while it keeps
+//! the others away, they would come back one by one. So they share reads ([`SharedRead`]), and the
+//! first one sets the text for RMs that bring none. The RMs that brought the group's text get a newer
+//! one from the task alone, which keeps nobody away meanwhile.
 //!
 //! # RMs with a configuration of their own
 //! Where `registration.policy_group_conflict` is `warn`, an RM may bring another text than its group
@@ -31,6 +37,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::membership::Membership;
+use super::shared_read::{Numbered, SharedRead};
 use crate::grpc::session::Session;
 use crate::locked::locked;
 use crate::settings::PolicyGroupConflict;
@@ -81,16 +88,29 @@ pub(super) struct State {
 /// One group on this member.
 #[derive(Default)]
 struct Group {
-    /// The text that the scheduler has for RMs that bring none. Locked while the group is read and
-    /// applied.
-    turn: tokio::sync::Mutex<Option<InScheduler>>,
+    reads: SharedRead<Result<Option<Arc<Configuration>>, Failure>>,
+    /// The text for RMs that bring none. Locked while it is set, and never during a read.
+    defaults: tokio::sync::Mutex<Defaults>,
+    /// Locked while the RMs that brought the group's text get another one.
+    pass: tokio::sync::Mutex<()>,
     status: Mutex<Status>,
+}
+
+/// The text for RMs that bring none.
+#[derive(Default)]
+struct Defaults {
+    /// Number of the last read whose text was set, or could not be.
+    read: u64,
+    /// `None`: the scheduler has no text of this process.
+    in_scheduler: Option<InScheduler>,
 }
 
 /// A text that the scheduler has.
 struct InScheduler {
     checksum: Checksum,
     text: Arc<str>,
+    /// Whether all RMs that bring none have it. Those that register later do.
+    is_complete: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -199,56 +219,109 @@ impl Groups {
         }
     }
 
-    /// Reads the record of a group, and applies its text where it is not in force. Returns whether
-    /// there is a text.
-    pub(super) async fn read_and_apply(&self, id: &GroupId) -> Result<bool, Failure> {
-        let group = self.group(id);
-        let mut in_scheduler = group.turn.lock().await;
-        let record = match self.arbiter.read_group(id).await {
-            Ok((record, _)) => record.map(|record| record.value),
-            Err(failure) => {
-                locked(&group.status).is_unread = true;
-                return Err(failure);
-            }
-        };
-        let Some(record) = record else {
-            *locked(&group.status) = Status::default();
-            return Ok(false);
-        };
-        let outcome = self.apply(id, &group, &record, &mut in_scheduler).await;
-        self.note(id, &group, &record, outcome.err());
-        Ok(!record.is_withdrawn())
-    }
-
-    /// Applies a configuration. Returns why it is not in force.
-    async fn apply(
+    /// Reads the record of a group, by a read that begins after this call. Returns the read's number,
+    /// too.
+    async fn read_record(
         &self,
         id: &GroupId,
         group: &Group,
-        record: &Configuration,
-        in_scheduler: &mut Option<InScheduler>,
-    ) -> Result<(), String> {
-        let failed_before = locked(&group.status).why_not.is_some();
-        let known = in_scheduler.as_ref().filter(|it| it.checksum == record.checksum);
-        let mut reasons = Vec::new();
-        let text = match known {
-            Some(known) if !failed_before => Arc::clone(&known.text),
-            _ => {
-                let text: Arc<str> = unpack(record)?.into();
-                match self.set_defaults(id, &text).await {
-                    Ok(outcomes) => reasons.extend(outcomes.into_iter().filter_map(failure_of)),
-                    Err(errors) => return Err(errors.to_string()),
-                }
-                let checksum = Arc::clone(&record.checksum);
-                *in_scheduler = Some(InScheduler { checksum, text: Arc::clone(&text) });
-                text
+    ) -> Result<(u64, Option<Arc<Configuration>>), Failure> {
+        let read = async || {
+            let (record, _) = self.arbiter.read_group(id).await?;
+            Ok(record.map(|record| Arc::new(record.value)))
+        };
+        let Numbered { number, result } = group.reads.get(read).await;
+        if result.is_err() {
+            locked(&group.status).is_unread = true;
+        }
+        Ok((number, result?))
+    }
+
+    /// Reads the record of a group, and sets its text for RMs that bring none. The task applies it to
+    /// the others. Returns whether there is a text.
+    pub(super) async fn read_defaults(&self, id: &GroupId) -> Result<bool, Failure> {
+        let group = self.group(id);
+        let (read, record) = self.read_record(id, &group).await?;
+        let Some(record) = record else { return Ok(false) };
+        let mut defaults = group.defaults.lock().await;
+        // Another registration may have used the same read, or a later one.
+        if defaults.read < read {
+            let is_known = |it: &InScheduler| it.checksum == record.checksum;
+            if defaults.in_scheduler.as_ref().is_some_and(is_known) {
+                defaults.read = read;
+            } else {
+                // The task tries again what fails, and reports it.
+                let _ = self.set_text(id, &record, read, &mut defaults).await;
+                self.note_due(id.clone());
+            }
+        }
+        Ok(!record.is_withdrawn())
+    }
+
+    /// Reads the record of a group, and applies its text where it is not in force.
+    pub(super) async fn read_and_apply(&self, id: &GroupId) -> Result<(), Failure> {
+        let group = self.group(id);
+        let _pass = group.pass.lock().await;
+        let (record, text) = loop {
+            let (read, record) = self.read_record(id, &group).await?;
+            let Some(record) = record else {
+                *locked(&group.status) = Status::default();
+                return Ok(());
+            };
+            let mut defaults = group.defaults.lock().await;
+            // A registration may have set a newer text meanwhile.
+            if defaults.read <= read {
+                let text = self.set_text(id, &record, read, &mut defaults).await;
+                break (record, text);
             }
         };
+        let outcome = match text {
+            Ok((text, reasons)) => self.apply(id, &text, reasons).await,
+            Err(why) => Err(why),
+        };
+        self.note(id, &group, &record, outcome.err());
+        Ok(())
+    }
+
+    /// Sets the text of a configuration for RMs that bring none, unless all of them have it. Returns
+    /// the text, and the reasons of RMs that cannot have it.
+    async fn set_text(
+        &self,
+        id: &GroupId,
+        record: &Configuration,
+        read: u64,
+        defaults: &mut Defaults,
+    ) -> Result<(Arc<str>, Vec<String>), String> {
+        let in_scheduler = defaults.in_scheduler.as_ref();
+        let known = in_scheduler.filter(|it| it.is_complete && it.checksum == record.checksum);
+        if let Some(known) = known {
+            defaults.read = read;
+            return Ok((Arc::clone(&known.text), Vec::new()));
+        }
+        let text: Arc<str> = unpack(record)?.into();
+        let outcomes = self.set_defaults(id, &text).await;
+        defaults.read = read;
+        let outcomes = outcomes.map_err(|errors| errors.to_string())?;
+        let reasons: Vec<_> = outcomes.into_iter().filter_map(failure_of).collect();
+        let (checksum, is_complete) = (Arc::clone(&record.checksum), reasons.is_empty());
+        let in_scheduler = InScheduler { checksum, text: Arc::clone(&text), is_complete };
+        defaults.in_scheduler = Some(in_scheduler);
+        Ok((text, reasons))
+    }
+
+    /// Applies the text of a group to the RMs that brought it. Returns why it is not in force, with
+    /// the `reasons` of RMs that bring none.
+    async fn apply(
+        &self,
+        id: &GroupId,
+        text: &str,
+        mut reasons: Vec<String>,
+    ) -> Result<(), String> {
         if let GroupId::Named(_) = id
             && !text.is_empty()
         {
-            for session in self.followers(id, &text) {
-                if let Err(why) = self.replace(&session, &text).await {
+            for session in self.followers(id, text) {
+                if let Err(why) = self.replace(&session, text).await {
                     reasons.push(format!("resource manager `{}`: {why}", session.rm_id()));
                 }
             }

@@ -13,10 +13,11 @@
 //!
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
-//! `tls` (their encryption), `notices` (to former owners), `routing` and `spreading` (the member for a call and for a new resource
-//! manager), `suspicion` (owners that clients take for lost), `groups`, `settling` and `sharing`
-//! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations` and
-//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them).
+//! `tls` (their encryption), `notices` (to former owners), `routing` and `spreading` (the member for
+//! a call and for a new resource manager), `suspicion` (owners that clients take for lost),
+//! `groups`, `shared_read`, `settling` and `sharing` (configurations of policy groups), `identity`
+//! (the id), `store` (the arbiter), `operations` and `operating` (calls of operators), `operator`
+//! and `observer` (state, counts and events for them).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -49,6 +50,8 @@ pub mod peers;
 mod routing;
 #[cfg(feature = "cluster")]
 mod settling;
+#[cfg(feature = "cluster")]
+mod shared_read;
 #[cfg(feature = "cluster")]
 mod sharing;
 #[cfg(feature = "cluster")]

@@ -139,7 +139,7 @@ impl Groups {
         self.state().own.remove(&brought.rm_id);
         let unavailable = |_| RegistrationRefusal::from(ClaimRefusal::ArbiterUnavailable);
         let (group, others) =
-            tokio::join!(self.read_and_apply(&id), self.read_and_apply(&GroupId::Others));
+            tokio::join!(self.read_defaults(&id), self.read_defaults(&GroupId::Others));
         let (has_text, _) = (group.map_err(unavailable)?, others.map_err(unavailable)?);
         if let Some(file) = &brought.file
             && !has_text
@@ -148,7 +148,7 @@ impl Groups {
             let text = (&**file, &*checksum);
             let offer = self.offer_of(text, "a file", Occasion::FileAtStart)?;
             self.write(&id, &brought.rm_id, offer).await?;
-            self.read_and_apply(&id).await.map_err(unavailable)?;
+            self.read_defaults(&id).await.map_err(unavailable)?;
         }
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Groups {
             }
             _ => {}
         }
-        self.read_and_apply(id).await.map(drop).map_err(|why| why.to_string())
+        self.read_and_apply(id).await.map_err(|why| why.to_string())
     }
 
     /// Offers the text of a file for a group, until the arbiter has answered.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use monoceros_cluster::Owner;
 
 use super::super::groups::GroupState;
@@ -312,5 +312,50 @@ fn the_newest_file_counts_and_not_that_of_a_member_which_starts_again() {
         b.member.shared_texts().offer(Some("etl"), file, &"".into()).await;
         a_moment().await;
         assert_eq!(text_of(&a, "rm").await, queues("", "third"));
+    });
+}
+
+#[test]
+fn rms_that_come_back_together_share_reads() {
+    play(async |cluster| {
+        let a = cluster.ready("a").await;
+        let file = std::path::Path::new("etl.yaml");
+        a.member.shared_texts().offer(Some("etl"), file, &first().into()).await;
+        let delay = Duration::from_millis(100);
+        a.store.set_delay(delay);
+        let begun = Instant::now();
+        let rms: Vec<_> = (0..50).map(|n| format!("rm-{n}")).collect();
+        for registered in join_all(rms.iter().map(|rm| register(&a, rm, "", false))).await {
+            registered.unwrap();
+        }
+        let took = begun.elapsed();
+        assert!(took < 10 * delay, "{took:?}");
+        for rm in &rms {
+            assert_eq!(text_of(&a, rm).await, first());
+        }
+    });
+}
+
+#[test]
+fn rms_without_a_text_get_a_newer_one_though_a_pass_is_under_way() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&a, "one", &first(), false).await.unwrap();
+        register(&a, "silent", "", false).await.unwrap();
+        register(&b, "two", &first(), false).await.unwrap();
+        a.store.set_delay(Duration::from_millis(100));
+        let texts = (0..20).map(|n| queues("", &format!("text {n}")));
+        for (n, text) in texts.enumerate() {
+            set(&b, "two", text.clone()).await.unwrap();
+            let rm = format!("rm-{n}");
+            register(&a, &rm, "", false).await.unwrap();
+            assert_eq!(text_of(&a, &rm).await, text);
+            a.registry.stop(&rm, None, "operator").await.unwrap();
+        }
+        sleep(Duration::from_secs(1)).await;
+        for rm in ["one", "silent"] {
+            assert_eq!(text_of(&a, rm).await, queues("", "text 19"), "{rm}");
+        }
+        assert_eq!((state(&a).in_force, state(&a).in_arbiter), (Some(21), Some(21)));
     });
 }
