@@ -212,12 +212,17 @@ impl Registry {
         Ok(Registered { reply, session: number, outcome, taken: None })
     }
 
-    /// Fails in a cluster if the claim with this number is no longer held.
+    /// Fails in a cluster if the claim with this number is no longer held, or the lease is over. The
+    /// claims end with the lease only when the member's task has run, so the clock counts, too.
     fn check_claim(&self, rm_id: &str, number: u64) -> Result<(), RegistrationRefusal> {
-        if self.claims.as_ref().is_none_or(|claims| claims.holds(rm_id, number)) {
-            return Ok(());
+        let Some(claims) = &self.claims else { return Ok(()) };
+        if !claims.holds(rm_id, number) {
+            return Err(ClaimRefusal::Contended.into());
         }
-        Err(ClaimRefusal::Contended.into())
+        if !claims.may_decide() {
+            return Err(ClaimRefusal::Fenced.into());
+        }
+        Ok(())
     }
 
     /// Registers the session with the scheduler. No request can arrive for the session before the

@@ -82,3 +82,19 @@ fn refused_registration_leaves_the_entry_of_another() {
         assert!(world.registry.current().is_empty());
     });
 }
+
+#[test]
+fn no_registration_is_answered_once_the_lease_is_over() {
+    play_in_cluster(async |world, member| {
+        member.claims.add_permits(3);
+        for times in [0, 1] {
+            member.times_leased.store(times, Ordering::Relaxed);
+            let late = world.register(&[], Origin::default()).await;
+            assert!(matches!(late, Err(RegistrationRefusal::Claim(ClaimRefusal::Fenced))));
+            assert!(world.registry.session("rm").is_none());
+            assert!(world.handle.resource_managers().is_empty());
+        }
+        member.times_leased.store(usize::MAX, Ordering::Relaxed);
+        assert_eq!(world.register(&[], Origin::default()).await.unwrap().session, 3);
+    });
+}
