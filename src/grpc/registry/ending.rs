@@ -121,6 +121,10 @@ impl Registry {
 
     /// Ends the current session for a reason of this process, and frees its claim; the caller holds
     /// its slot.
+    ///
+    /// The slot stays locked until the arbiter has answered: a registration that began meanwhile
+    /// would find the claim being changed, and be refused. Only calls of the same resource manager
+    /// wait, and not for long: one read and at most four writes, each with the timeout of the arbiter.
     async fn end(
         &self,
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
