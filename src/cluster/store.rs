@@ -37,8 +37,11 @@ pub(super) async fn open(settings: &ClusterSettings) -> anyhow::Result<Option<Ar
     }
 }
 
+/// Options for etcd. Its servers get certificates only over `https`: those of `cluster.tls` may be
+/// for members alone.
 fn options(settings: &ClusterSettings, timeout: Duration) -> EtcdOptions {
-    let tls = settings.tls.ca.clone().map(|ca| TlsFiles {
+    let is_secure = settings.endpoints.iter().any(|endpoint| endpoint.starts_with("https://"));
+    let tls = settings.tls.ca.clone().filter(|_| is_secure).map(|ca| TlsFiles {
         ca,
         identity: settings.tls.certificate.clone().zip(settings.tls.key.clone()),
         server_name: settings.tls.server_name.clone(),
@@ -46,4 +49,23 @@ fn options(settings: &ClusterSettings, timeout: Duration) -> EtcdOptions {
     let user = settings.user.clone().zip(settings.password_file.clone());
     let user = user.map(|(name, password_file)| User { name, password_file });
     EtcdOptions { endpoints: settings.endpoints.clone(), tls, user, timeout }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Flags, Settings};
+
+    #[test]
+    fn etcd_gets_certificates_over_https_alone() {
+        let mut settings = Settings::load(None, &Flags::default()).unwrap().cluster;
+        settings.tls.ca = Some("ca.pem".into());
+        for (endpoint, has_tls) in [("https://e:1", true), ("http://e:1", false)] {
+            settings.endpoints = vec![endpoint.to_owned()];
+            let options = options(&settings, LONGEST_REQUEST);
+            assert_eq!(options.tls.is_some(), has_tls, "{endpoint}");
+        }
+        let name = ClusterName::new("c").unwrap();
+        assert!(Etcd::new(&name, options(&settings, LONGEST_REQUEST)).is_ok());
+    }
 }

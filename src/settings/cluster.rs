@@ -253,6 +253,12 @@ impl ClusterSettings {
                 found.push(format!("`cluster.tls.ca` is not set, which `{endpoint}` needs"));
             }
         }
+        let is_secure = |endpoint: &String| endpoint.starts_with("https://");
+        if self.endpoints.iter().any(is_secure) && !self.endpoints.iter().all(is_secure) {
+            let text =
+                "`cluster.endpoints` has addresses with http and with https: all need the same";
+            found.push(text.to_owned());
+        }
         for (one, is_one, other, is_other) in [
             ("tls.certificate", self.tls.certificate.is_some(), "tls.key", self.tls.key.is_some()),
             ("user", self.user.is_some(), "password_file", self.password_file.is_some()),

@@ -315,6 +315,10 @@ fn cluster_mistakes_are_named_by_their_keys() {
         ("endpoints = [\"etcd:2379\"]", "`etcd:2379` is neither http://HOST:PORT nor"),
         ("endpoints = [\"http://etcd\"]", "`http://etcd` is neither http://HOST:PORT nor"),
         ("endpoints = [\"https://e:1\"]", "`cluster.tls.ca` is not set, which `https://e:1` needs"),
+        (
+            "endpoints = [\"http://e:1\", \"https://f:1\"]",
+            "`cluster.endpoints` has addresses with http and with https: all need the same",
+        ),
         ("user = \"root\"", "`cluster.password_file` is not set, which `cluster.user` needs"),
         ("tls.key = \"k\"", "`cluster.tls.certificate` is not set, which `cluster.tls.key` needs"),
         ("advertise.rest = \"here\"", "`cluster.advertise.rest` (`here`) is no HOST:PORT"),

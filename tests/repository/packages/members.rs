@@ -123,6 +123,16 @@ fn claims_in_etcd_need_no_right() {
 }
 
 #[test]
+fn etcd_may_go_without_the_certificates_of_members() {
+    let Some(helm) = tool("helm") else { return };
+    let http = ["cluster.arbiter=etcd", "cluster.etcd.endpoints={http://e-0:2379,http://e-1:2379}"];
+    let all = Rendered::of(&helm, &[&CLUSTER[..], &http].concat());
+    let cluster = settings(&all.one("StatefulSet")["spec"]["template"]).cluster;
+    assert_eq!(cluster.endpoints, ["http://e-0:2379", "http://e-1:2379"]);
+    assert!(cluster.tls.ca.is_some() && !cluster.tls.names.is_empty());
+}
+
+#[test]
 fn claims_in_config_maps_need_one_role() {
     let Some(helm) = tool("helm") else { return };
     let all = Rendered::of(&helm, &CLUSTER);
