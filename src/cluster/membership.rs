@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use tonic::metadata::AsciiMetadataValue;
 
 use super::groups::GroupState;
+use super::lookup::Lookups;
 use super::operator::{Before, OperatorState};
 use super::peers::Links;
 use super::routing::{RecentOwners, Sources};
@@ -57,6 +58,7 @@ pub(super) struct Membership {
     /// Set before anything is claimed.
     sources: OnceLock<Arc<Sources>>,
     recent_owners: Mutex<RecentOwners>,
+    lookups: Mutex<Lookups>,
     handed_on: Mutex<HandedOn>,
     /// Nodes and applications, counted by a task.
     counted: Arc<AtomicU64>,
@@ -104,6 +106,7 @@ impl Membership {
             links,
             sources: OnceLock::new(),
             recent_owners: Mutex::default(),
+            lookups: Mutex::default(),
             handed_on: Mutex::default(),
             counted: Arc::default(),
             probe,
@@ -126,6 +129,10 @@ impl Membership {
 
     pub(super) fn recent_owners(&self) -> MutexGuard<'_, RecentOwners> {
         locked(&self.recent_owners)
+    }
+
+    pub(super) fn lookups(&self) -> MutexGuard<'_, Lookups> {
+        locked(&self.lookups)
     }
 
     pub(super) fn handed_on(&self) -> MutexGuard<'_, HandedOn> {

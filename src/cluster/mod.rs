@@ -14,10 +14,10 @@
 //! Reading order: `member` (start and end), `membership` (registrations and claims), `host` (what
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
 //! `tls` (their encryption), `notices` (to former owners), `routing` and `spreading` (the member for
-//! a call and for a new resource manager), `suspicion` (owners that clients take for lost),
-//! `groups`, `shared_read`, `settling` and `sharing` (configurations of policy groups), `identity`
-//! (the id), `store` (the arbiter), `operations` and `operating` (calls of operators), `operator`
-//! and `observer` (state, counts and events for them).
+//! a call and for a new resource manager), `lookup` (reads of claims for calls), `suspicion`
+//! (owners that clients take for lost), `groups`, `shared_read`, `settling` and `sharing`
+//! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations` and
+//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -31,6 +31,8 @@ mod identity;
 mod link;
 #[cfg(feature = "cluster")]
 mod listener;
+#[cfg(feature = "cluster")]
+mod lookup;
 #[cfg(feature = "cluster")]
 mod member;
 #[cfg(feature = "cluster")]

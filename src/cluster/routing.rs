@@ -19,6 +19,7 @@ use tonic::body::Body;
 use tonic::codegen::http;
 use tower::Service as _;
 
+use super::lookup::{Found, NoAnswer};
 use super::membership::Membership;
 use super::peers::Peer;
 use crate::grpc::end::ClaimRefusal;
@@ -104,22 +105,27 @@ impl Membership {
 
     /// Reads the owner of an RM from the arbiter. `None`: the claim names nobody.
     async fn read_owner(&self, rm: &RmId) -> Result<Option<Owner>, ClaimRefusal> {
-        let sources = self.sources().ok_or(ClaimRefusal::Fenced)?;
-        let read = sources.arbiter.ask(Request::Read(Key::Claim(rm.clone()))).await;
-        match read {
-            Ok(Reply::Read(found, _)) => {
-                let claim = found.and_then(|found| match found.value {
-                    Record::Claim(claim) => Some(claim),
-                    _ => None,
-                });
-                let owner = claim.and_then(|claim| claim.owner);
-                if let Some(owner) = &owner {
-                    self.note_owner(rm, owner);
-                }
-                Ok(owner)
-            }
-            Ok(_) | Err(_) => Err(ClaimRefusal::ArbiterUnavailable),
+        let (Some(handle), Some(sources)) = (self.handle(), self.sources()) else {
+            return Err(ClaimRefusal::Fenced);
+        };
+        let read_at = self.view().map(|view| view.read_at).unwrap_or_default();
+        let begin = || owner_by(Arc::clone(sources), rm.clone()).boxed();
+        if self.lookups().is_away(handle.now(), read_at) {
+            return Err(ClaimRefusal::ArbiterUnavailable);
         }
+        let (read, was_under_way) = self.lookups().join(rm, begin);
+        let mut found = read.await;
+        if was_under_way && found.is_ok() {
+            // It may have missed the claim, which the one after it does not.
+            let (read, _) = self.lookups().join(rm, begin);
+            found = read.await;
+        }
+        self.lookups().note(&found, handle.now());
+        let owner = found.map_err(|NoAnswer| ClaimRefusal::ArbiterUnavailable)?;
+        if let Some(owner) = &owner {
+            self.note_owner(rm, owner);
+        }
+        Ok(owner)
     }
 
     /// The way to the owner of an RM that is not served here.
@@ -140,6 +146,17 @@ impl Membership {
                 None => Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) }),
             },
         }
+    }
+}
+
+/// The owner that the claim of an RM names now.
+async fn owner_by(sources: Arc<Sources>, rm: RmId) -> Found {
+    match sources.arbiter.ask(Request::Read(Key::Claim(rm))).await {
+        Ok(Reply::Read(found, _)) => Ok(found.and_then(|found| match found.value {
+            Record::Claim(claim) => claim.owner,
+            _ => None,
+        })),
+        Ok(_) | Err(_) => Err(NoAnswer),
     }
 }
 
