@@ -3,10 +3,13 @@
 //!
 //! # Which member answers
 //! A partition that is named as `[rm]name` is read at the owner of the RM. A plain name is looked for
-//! here first, and then at the other members in the order of their ids.
+//! here first, and then at all other members side by side, of whose answers the first in the order of
+//! their ids counts.
 //!
 //! # Lists
 //! All members are asked side by side, for a second at most, and the rows of this member come first.
+//!
+//! # Silent members
 //! Members without an answer are named in the header `x-monoceros-missing-members`.
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -17,7 +20,9 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{Method, Request, StatusCode, Version};
 use axum::response::Response;
+use futures::StreamExt as _;
 use futures::future::join_all;
+use futures::stream::FuturesOrdered;
 use monoceros_actors::partition_name::{plain_name, rm_id};
 use tokio::time::timeout;
 
@@ -68,18 +73,18 @@ pub(super) async fn answer<S: Reads>(
     let elsewhere = match endpoint.partition_mut() {
         Some(named) if named.starts_with('[') => {
             let rm = rm_id(named).to_owned();
-            at_owner(routing, &rm, parts, caller).await
+            at_owner(routing, &rm, parts, caller).await.ok_or_else(Vec::new)
         }
         Some(named) if readable(named, &edge.source.partition_names(), caller).is_ok() => {
             let is_here = edge.source.partition_names().iter().any(|it| is_named(it, named));
-            if is_here { None } else { at_any(routing, parts, caller).await }
+            if is_here { Err(Vec::new()) } else { at_any(routing, parts, caller).await }
         }
         Some(_) => at_any(routing, parts, caller).await,
-        None => None,
+        None => Err(Vec::new()),
     };
     match elsewhere {
-        Some(response) => response,
-        None => found(edge, endpoint, parts, caller, body).await,
+        Ok(response) => response,
+        Err(silent) => with_silent(found(edge, endpoint, parts, caller, body).await, &silent),
     }
 }
 
@@ -104,26 +109,64 @@ async fn at_owner(
             let answered = send(&*remote, parts, caller).await;
             Some(answered.unwrap_or_else(|| unavailable(remote.id())))
         }
-        Route::Here | Route::Refused(_) => None,
+        Route::Refused(refusal) => {
+            Some(error(StatusCode::SERVICE_UNAVAILABLE, &refusal.to_string()))
+        }
+        Route::Here => None,
     }
 }
 
-/// The answer of the first other member that has the partition.
-async fn at_any(routing: &dyn Routing, parts: &Parts, caller: &Identity) -> Option<Response> {
-    for remote in routing.others() {
-        let asked = timeout(GATHER_PATIENCE, send(&*remote, parts, caller)).await;
-        let Some(response) = asked.ok().flatten() else { continue };
-        if response.status() != StatusCode::NOT_FOUND {
-            return Some(response);
-        }
-        let (head, body) = response.into_parts();
-        let body = to_bytes(body, ERROR_BYTES).await.unwrap_or_default();
-        let no_partition = Failure::PartitionNotFound.to_string();
-        if !body.windows(no_partition.len()).any(|part| part == no_partition.as_bytes()) {
-            return Some(Response::from_parts(head, Body::from(body)));
+/// The answer of the first other member that has the partition. `Err`: none has it; names those that
+/// did not answer.
+async fn at_any(
+    routing: &dyn Routing,
+    parts: &Parts,
+    caller: &Identity,
+) -> Result<Response, Vec<String>> {
+    let others = routing.others();
+    let asked = others.iter().map(|remote| async {
+        let answer = timeout(GATHER_PATIENCE, of_partition(&**remote, parts, caller)).await;
+        (remote.id(), answer.ok().flatten())
+    });
+    let mut asked: FuturesOrdered<_> = asked.collect();
+    let mut silent = Vec::new();
+    while let Some((id, answer)) = asked.next().await {
+        match answer {
+            Some(Ok(response)) => return Ok(with_silent(response, &silent)),
+            Some(Err(NoPartition)) => {}
+            None => silent.push(id.to_owned()),
         }
     }
-    None
+    Err(silent)
+}
+
+/// The member has no such partition.
+struct NoPartition;
+
+/// The answer of another member about a partition. `None`: it does not answer.
+async fn of_partition(
+    remote: &dyn Remote,
+    parts: &Parts,
+    caller: &Identity,
+) -> Option<Result<Response, NoPartition>> {
+    let response = send(remote, parts, caller).await?;
+    if response.status() != StatusCode::NOT_FOUND {
+        return Some(Ok(response));
+    }
+    let (head, body) = response.into_parts();
+    let body = to_bytes(body, ERROR_BYTES).await.unwrap_or_default();
+    let no_partition = Failure::PartitionNotFound.to_string();
+    let is_it = body.windows(no_partition.len()).any(|part| part == no_partition.as_bytes());
+    Some(if is_it { Err(NoPartition) } else { Ok(Response::from_parts(head, Body::from(body))) })
+}
+
+/// The answer with the names of members that gave none.
+fn with_silent(mut response: Response, silent: &[String]) -> Response {
+    let silent: Vec<_> = silent.iter().map(String::as_str).collect();
+    if let Some(silent) = missing_header(&silent) {
+        response.headers_mut().insert(MISSING_HEADER, silent);
+    }
+    response
 }
 
 /// Sends a request to another member. `None`: it does not answer.
@@ -182,16 +225,14 @@ async fn gathered<S: Reads>(
         return here;
     }
     let missing = others.iter().zip(&asked).filter(|(_, answer)| answer.is_none());
-    let missing: Vec<_> = missing.map(|(remote, _)| remote.id()).collect();
+    let missing: Vec<_> = missing.map(|(remote, _)| remote.id().to_owned()).collect();
     let (mut head, body) = here.into_parts();
     let body = to_bytes(body, LIST_BYTES).await.unwrap_or_default();
     let others: Vec<_> = asked.into_iter().flatten().collect();
     head.headers.remove(CONTENT_LENGTH);
     head.headers.remove(ETAG);
-    if let Some(missing) = missing_header(&missing) {
-        head.headers.insert(MISSING_HEADER, missing);
-    }
-    Response::from_parts(head, Body::from(merged(body, &others, form)))
+    let merged = Response::from_parts(head, Body::from(merged(body, &others, form)));
+    with_silent(merged, &missing)
 }
 
 /// The rows of the list of another member. `None`: there is no list.
@@ -221,7 +262,103 @@ fn merged(body: Bytes, others: &[Bytes], form: &Form) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt as _;
+    use futures::future::BoxFuture;
+    use tokio::time::{Duration, Instant, sleep};
+    use tonic::Status;
+
     use super::*;
+    use crate::grpc::end::ClaimRefusal;
+
+    /// A member that answers with this status, or never.
+    #[derive(Clone)]
+    struct Fake(&'static str, Option<StatusCode>);
+
+    impl Remote for Fake {
+        fn id(&self) -> &str {
+            self.0
+        }
+
+        fn grpc(&self) -> &str {
+            self.0
+        }
+
+        fn send(
+            &self,
+            _: Request<tonic::body::Body>,
+            _: &Identity,
+        ) -> BoxFuture<'static, Result<axum::http::Response<tonic::body::Body>, Status>> {
+            let Some(status) = self.1 else { return std::future::pending().boxed() };
+            async move {
+                sleep(GATHER_PATIENCE / 2).await;
+                let text = error_object(status, &Failure::PartitionNotFound.to_string());
+                let mut response = Response::new(tonic::body::Body::new(Body::from(text)));
+                *response.status_mut() = status;
+                Ok(response)
+            }
+            .boxed()
+        }
+    }
+
+    struct Others(Vec<Fake>);
+
+    impl Routing for Others {
+        fn has_others(&self) -> bool {
+            true
+        }
+
+        fn others(&self) -> Vec<Arc<dyn Remote>> {
+            self.0.iter().map(|it| Arc::new(it.clone()) as Arc<dyn Remote>).collect()
+        }
+
+        fn resource_managers(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn serves(&self, _: &str) -> bool {
+            false
+        }
+
+        fn route<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Route> {
+            async { Route::Refused(ClaimRefusal::ArbiterUnavailable) }.boxed()
+        }
+    }
+
+    fn play(story: impl AsyncFnOnce(Parts, Identity)) {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        let (parts, ()) = Request::new(()).into_parts();
+        runtime.block_on(story(parts, Identity::anybody()));
+    }
+
+    #[test]
+    fn an_owner_that_cannot_be_named_is_no_missing_partition() {
+        play(async |parts, caller| {
+            let answer = at_owner(&Others(Vec::new()), "rm", &parts, &caller).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            let body = to_bytes(answer.into_body(), ERROR_BYTES).await.unwrap();
+            let body = String::from_utf8(body.to_vec()).unwrap();
+            assert!(body.contains("the arbiter of the cluster does not answer"), "{body}");
+        });
+    }
+
+    #[test]
+    fn members_are_asked_for_a_partition_side_by_side() {
+        play(async |parts, caller| {
+            let begun = Instant::now();
+            let (none, ok) = (Some(StatusCode::NOT_FOUND), Some(StatusCode::OK));
+            let others = Others(vec![Fake("a", none), Fake("b", None), Fake("c", ok)]);
+            let answer = at_any(&others, &parts, &caller).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK);
+            assert_eq!(answer.headers()[MISSING_HEADER], "b");
+            assert!(begun.elapsed() < GATHER_PATIENCE + Duration::from_millis(10));
+            let others = Others(vec![Fake("a", none), Fake("b", None), Fake("c", None)]);
+            assert_eq!(at_any(&others, &parts, &caller).await.unwrap_err(), ["b", "c"]);
+            assert!(begun.elapsed() < 2 * GATHER_PATIENCE + Duration::from_millis(20));
+        });
+    }
 
     #[test]
     fn rows_of_all_members_are_one_list() {
