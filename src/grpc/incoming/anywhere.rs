@@ -9,7 +9,7 @@
 //! All members are asked side by side, for a second at most. Members without an answer are named in
 //! the metadata `x-monoceros-missing-members`, so that none is left out silently.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -178,6 +178,8 @@ async fn message(response: Response<Body>) -> Result<Bytes, Response<Body>> {
     Ok(message.ok_or_else(broken)?.slice(HEAD_BYTES..))
 }
 
+/// Merges lists of sessions. Two members may both show a resource manager that moves: the later
+/// session counts.
 fn merge_sessions(lists: Vec<Bytes>) -> Result<Vec<u8>, prost::DecodeError> {
     let mut merged = v1::ListSessionsResponse::default();
     for (at, list) in lists.into_iter().enumerate() {
@@ -187,7 +189,9 @@ fn merge_sessions(lists: Vec<Bytes>) -> Result<Vec<u8>, prost::DecodeError> {
         }
         merged.sessions.extend(list.sessions);
     }
-    merged.sessions.sort_by(|one, other| one.rm_id.cmp(&other.rm_id));
+    let key = |it: &v1::SessionInfo| (it.rm_id.clone(), Reverse(it.session_id));
+    merged.sessions.sort_by_cached_key(key);
+    merged.sessions.dedup_by(|one, kept| one.rm_id == kept.rm_id);
     Ok(merged.encode_to_vec())
 }
 
@@ -274,6 +278,17 @@ mod tests {
         let merged = v1::ListSessionsResponse::decode(&*merged.unwrap()).unwrap();
         let ids: Vec<_> = merged.sessions.iter().map(|session| &*session.rm_id).collect();
         assert_eq!((&*merged.scheduler_id, &*ids), ("x", &["a", "b", "c"][..]));
+
+        let moved = |session_id| {
+            let session = v1::SessionInfo { rm_id: "a".into(), session_id, ..Default::default() };
+            let sessions = vec![session];
+            let list = v1::ListSessionsResponse { sessions, ..Default::default() };
+            Bytes::from(list.encode_to_vec())
+        };
+        let merged = merge_sessions(vec![moved(3), moved(4), moved(2)]).unwrap();
+        let merged = v1::ListSessionsResponse::decode(&*merged).unwrap();
+        let ids: Vec<_> = merged.sessions.iter().map(|session| session.session_id).collect();
+        assert_eq!(ids, [4], "the owner's");
         assert!(merge_sessions(vec![Bytes::from_static(b"\xff")]).is_err());
     }
 }
