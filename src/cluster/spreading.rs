@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use monoceros_actors::metrics::ForwardKind;
-use monoceros_cluster::{CallId, Event, Forwarded, Life, MemberId, Owner, RmId, less_loaded};
+use monoceros_cluster::{CallId, Event, Forwarded, MemberId, Owner, RmId, less_loaded};
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
@@ -39,6 +39,11 @@ impl HandedOn {
     /// Notes an RM that a member gets while its record has this beat.
     fn note(&mut self, member: &MemberId, beat: u64) {
         self.0.entry(member.clone()).or_default().push(beat);
+    }
+
+    /// Forgets the members that are not among these.
+    fn keep(&mut self, members: &BTreeMap<MemberId, Owner>) {
+        self.0.retain(|member, _| members.contains_key(member));
     }
 
     /// Number of RMs that the record of a member with this beat cannot show yet.
@@ -77,19 +82,21 @@ impl Membership {
 
     /// The member for an RM that nobody owns, counted as handed on. `None`: this one.
     fn less_loaded_peer(&self, rm: &RmId) -> Option<Peer> {
-        let (handle, view, me) = (self.handle()?, self.view()?, self.me());
+        let (handle, view) = (self.handle()?, self.view()?);
         if !handle.gate().is_open() || self.serves(rm) || !self.seems_free(rm) {
             return None;
         }
         // A member that is drained gets nothing new, and neither does this one then.
         let own = if self.operator.is_draining() { u64::MAX } else { self.own_load() };
+        let takers = self.takers().into_iter();
+        let takers: BTreeMap<_, _> =
+            takers.map(|(owner, _)| (owner.member.clone(), owner)).collect();
         let mut handed_on = self.handed_on();
+        handed_on.keep(&takers);
         let mut loads = vec![(None, own)];
         for record in view.members.values().map(|record| &record.value) {
-            let is_other = record.life == Life::Alive
-                && record.owner.member != me.member
-                && !record.details.draining;
-            let Some(peer) = is_other.then(|| self.peer(&record.owner)).flatten() else { continue };
+            let is_taker = takers.get(&record.owner.member) == Some(&record.owner);
+            let Some(peer) = is_taker.then(|| self.peer(&record.owner)).flatten() else { continue };
             if peer.is_heard() {
                 let unseen = handed_on.unseen(&record.owner.member, record.beat);
                 let load = record.details.load.saturating_add(unseen.saturating_mul(SESSION_LOAD));
@@ -185,5 +192,7 @@ mod tests {
         handed_on.note(&member, 8);
         assert_eq!(handed_on.unseen(&member, 0), 0, "another incarnation");
         assert_eq!(handed_on.unseen(&MemberId("b".into()), 1), 0);
+        handed_on.keep(&BTreeMap::new());
+        assert!(handed_on.0.is_empty(), "members that went are forgotten");
     }
 }
