@@ -190,6 +190,23 @@ async fn a_frozen_owner_is_fenced_and_delivers_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_former_owner_is_notified_of_a_takeover() {
+    let Some(bed) = Bed::new().await else { return };
+    // A renewal every twelve seconds.
+    let settings = [("CLUSTER__LEASE", "60s")];
+    let m1 = bed.start_with("m1", &settings);
+    until_ready(&m1).await;
+    assert_eq!(register(&m1, "proves", PROOF).await.unwrap(), 1);
+    let rm = served(&m1, "proves").await;
+    let m2 = bed.start_with("m2", &settings);
+    until_ready(&m2).await;
+    assert_eq!(register(&m2, "proves", PROOF).await.unwrap(), 2);
+    let taken = Instant::now();
+    rm.until("moved", |seen| seen.end("allocation").is_some()).await;
+    assert!(taken.elapsed() < LEASE / 3, "{:?}", taken.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminated_owner_hands_over() {
     let Some(bed) = Bed::new().await else { return };
     let [mut m1, m2, m3] = bed.three().await;
