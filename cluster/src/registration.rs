@@ -323,7 +323,9 @@ impl Member {
         match ended {
             Forwarded::Answered => {}
             Forwarded::NotOwner => self.begin_from_the_top(rm.clone(), task, out),
-            Forwarded::NoAnswer if claim.value.wanted_by.is_some() => {
+            // The wish of another member is replaced: the RM has come here since, and that member
+            // may have ended.
+            Forwarded::NoAnswer if claim.value.wanted_by.as_ref() == Some(&self.me) => {
                 refuse(&task, Refusal::OwnerUnreachable(owner), out);
             }
             Forwarded::NoAnswer => {

@@ -261,6 +261,7 @@ impl Member {
             }
             if let Some(wanted_by) = &claim.wanted_by
                 && self.may_hand_over(now, rm)
+                && self.takes_rms(now, wanted_by, snapshot)
             {
                 self.begin_hand_over(rm.clone(), wanted_by.clone(), out);
             }
@@ -287,6 +288,21 @@ impl Member {
         let opened = self.sessions.get(rm).map(|session| session.opened_at);
         self.rules.keep(Rule::HandsOverWanted)
             && opened.is_none_or(|opened| now.saturating_sub(opened) >= self.timing.lease())
+    }
+
+    /// Whether a member takes RMs: its record says that it lives and is not drained, and has changed
+    /// within a lease.
+    fn takes_rms(&self, now: Nanos, owner: &Owner, snapshot: &Snapshot) -> bool {
+        let Some(record) = snapshot.members.get(&owner.member) else { return false };
+        let is_silent = self
+            .observed
+            .silence(&owner.member, Some(record.version), now)
+            .is_some_and(|silence| silence >= self.timing.lease());
+        let record = &record.value;
+        record.owner == *owner
+            && record.life == Life::Alive
+            && !record.details.draining
+            && !is_silent
     }
 
     /// Ends in order: hands over the RMs that have a target, ends all other sessions, then writes

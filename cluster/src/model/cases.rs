@@ -5,6 +5,7 @@ use super::{Bounds, Kind};
 use crate::arbiter::Reply;
 use crate::member::{Effect, Event, Operation, Status};
 use crate::names::{Epoch, Incarnation, MemberId, Owner};
+use crate::records::Details;
 use crate::tasks::TRIES;
 
 /// Three members, and an RM that the first one serves in epoch 1.
@@ -45,6 +46,50 @@ fn a_wanted_rm_is_handed_over_a_lease_after_it_registered() {
     let claim = world.store.claim(&rm(0)).unwrap();
     assert_eq!((claim.epoch, &claim.wanted_by), (Epoch(2), &None));
     assert!(world.processes[0].member.sessions().is_empty());
+}
+
+/// An RM of the first member, wanted by the third.
+fn wanted() -> World {
+    let mut world = world();
+    world.knock(1, 2);
+    world.settle(false);
+    world.end_forwards(false);
+    world
+}
+
+fn pass_a_lease(world: &mut World) {
+    for _ in 0..LEASE {
+        world.tick(None);
+        world.settle(false);
+    }
+}
+
+#[test]
+fn an_rm_does_not_go_to_a_member_that_has_left() {
+    let mut world = wanted();
+    world.handle(2, Event::Leave([].into()));
+    world.settle(false);
+    pass_a_lease(&mut world);
+    assert_eq!(owner_of_claim(&world), 0);
+    // The next member at which it registers gets it.
+    world.knock(1, 1);
+    world.settle(false);
+    world.end_forwards(false);
+    world.tick(None);
+    world.settle(false);
+    assert_eq!(owner_of_claim(&world), 1);
+}
+
+#[test]
+fn an_rm_does_not_go_to_a_member_that_is_drained() {
+    let mut world = wanted();
+    let drained = |draining| Details { draining, ..Details::default() };
+    world.processes[2].member.set_details(drained(true));
+    pass_a_lease(&mut world);
+    assert_eq!(owner_of_claim(&world), 0);
+    world.processes[2].member.set_details(drained(false));
+    pass_a_lease(&mut world);
+    assert_eq!(owner_of_claim(&world), 2);
 }
 
 #[test]
