@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use monoceros_actors::{ClusterEvent, SchedulerHandle};
 use monoceros_cluster::{Details, Effect, EndReason, Epoch, Incarnation, RmId};
-use monoceros_cluster_store::Host;
+use monoceros_cluster_store::{Failure, Host};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
@@ -134,6 +134,11 @@ impl Host for Service {
         let load = sessions.saturating_mul(SESSION_LOAD).saturating_add(counted);
         let draining = self.membership.operator.is_draining();
         Details { load, draining, ..self.details.clone() }
+    }
+
+    fn failed(&mut self, rm: &RmId, failure: &Failure) {
+        let is_answer = !matches!(failure, Failure::NoAnswer(_));
+        self.membership.note_failure(rm, is_answer.then(|| failure.to_string()));
     }
 
     fn written(&mut self, took: Duration) {

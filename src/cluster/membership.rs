@@ -87,6 +87,9 @@ struct Call {
     instance: Option<String>,
     before: Before,
     passable: Option<PassableCall>,
+    /// Why the last request of the registration to the arbiter failed, if the reason is another
+    /// one than that no answer came.
+    failure: Option<String>,
     answer: oneshot::Sender<Result<u64, ClaimRefusal>>,
 }
 
@@ -217,18 +220,30 @@ impl Membership {
     pub(super) fn answer(&self, call: CallId, answer: Result<Epoch, Refusal>) {
         let mut state = self.state();
         let Some(call) = state.calls.remove(&call) else { return };
-        let Call { rm, answer: sender, before, .. } = call;
+        let Call { rm, answer: sender, before, failure, .. } = call;
         if let Ok(epoch) = &answer {
             state.held.insert(rm.clone(), *epoch);
             self.operator.note_won(&before, &state.me, *epoch);
         }
         drop(state);
-        let answer = answer.map(|epoch| epoch.0).map_err(|refusal| self.refusal(refusal));
+        let answer = answer.map(|epoch| epoch.0).map_err(|refusal| match (refusal, failure) {
+            (Refusal::ArbiterUnavailable, Some(why)) => ClaimRefusal::ArbiterFailed { why },
+            (refusal, _) => self.refusal(refusal),
+        });
         if let Err(Ok(epoch)) = sender.send(answer)
             && let Some(handle) = self.handle().cloned()
         {
             // The driver's task calls this, so it cannot wait for room in its own queue.
             tokio::spawn(async move { handle.send(Event::Deregister(rm, Epoch(epoch))).await });
+        }
+    }
+
+    /// Notes why a request about the claim of a resource manager has no result. `None`: no answer
+    /// came.
+    pub(super) fn note_failure(&self, rm: &RmId, why: Option<String>) {
+        let mut state = self.state();
+        for call in state.calls.values_mut().filter(|call| call.rm == *rm) {
+            call.failure.clone_from(&why);
         }
     }
 
@@ -307,7 +322,9 @@ impl Membership {
         let registration = registration(call, claimant);
         let rm = registration.rm.clone();
         let before = Before::of(&handle.view().borrow(), &rm);
-        self.state().calls.insert(call, Call { rm, instance, before, passable, answer });
+        self.state()
+            .calls
+            .insert(call, Call { rm, instance, before, passable, failure: None, answer });
         if let Err(refusal) = handle.register(registration) {
             self.state().calls.remove(&call);
             return Err(self.refusal(refusal));

@@ -167,7 +167,9 @@ impl OperatorState {
             Err(ClaimRefusal::Fenced) => ClaimOutcome::Fenced,
             Err(ClaimRefusal::Leaving | ClaimRefusal::Draining { .. }) => ClaimOutcome::Leaving,
             Err(ClaimRefusal::Contended) => ClaimOutcome::Contended,
-            Err(ClaimRefusal::ArbiterUnavailable) => ClaimOutcome::ArbiterUnavailable,
+            Err(ClaimRefusal::ArbiterUnavailable | ClaimRefusal::ArbiterFailed { .. }) => {
+                ClaimOutcome::ArbiterUnavailable
+            }
             Err(ClaimRefusal::OwnerUnreachable { .. }) => ClaimOutcome::OwnerUnreachable,
             Err(ClaimRefusal::NotOwner { .. }) => ClaimOutcome::NotOwner,
             Err(ClaimRefusal::Superseded) => ClaimOutcome::Superseded,

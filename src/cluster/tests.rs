@@ -1,6 +1,7 @@
 //! Members with registries and schedulers of their own on one store in memory, in virtual time.
 #![allow(clippy::unwrap_used)] // The lint sees no tests behind two conditions.
 
+mod draining;
 mod groups;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::member::Parts;
 use super::membership::Probe;
-use super::operations::{Drained, OperationRefusal};
+use super::operations::OperationRefusal;
 use super::{Listening, Member, MemberEnd};
 use crate::grpc::end::{ClaimRefusal, RegistrationRefusal, StreamEnd};
 use crate::grpc::kind::Allocations;
@@ -215,6 +216,18 @@ fn a_refused_registration_leaves_session_and_claim() {
 }
 
 #[test]
+fn a_refusal_has_the_reason_of_the_arbiter() {
+    play(async |cluster| {
+        let a = cluster.ready("a").await;
+        let origin = Origin { caller: "c".repeat(16 << 10), ..Origin::default() };
+        let refused = a.register_with("", origin).await.err().unwrap();
+        let text = refused.to_string();
+        let why = "the arbiter of the cluster has no result for the claim: record `rms/rm` of ";
+        assert!(text.starts_with(why) && text.ends_with("too large: the most is 16384"), "{text}");
+    });
+}
+
+#[test]
 fn without_a_proof_an_rm_is_sent_to_its_owner() {
     play(async |cluster| {
         let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
@@ -401,87 +414,6 @@ fn of_two_processes_with_one_id_the_silent_one_ends() {
         let end = timeout(LEASE, first.member.ended()).await.unwrap();
         assert_eq!(end, MemberEnd::IdInUse);
         assert!(!first.registry.may_decide() && second.registry.may_decide());
-    });
-}
-
-#[test]
-fn a_drained_member_hands_over_and_takes_nothing() {
-    play(async |cluster| {
-        let a = cluster.ready("a").await;
-        let operations = a.member.operations();
-        let drain = |drain| operations.drain("a".to_owned(), drain);
-        assert_eq!(drain(true).await, Err(OperationRefusal::NoOtherMember));
-        assert_eq!(a.register(None).await, Ok(1), "alone it serves");
-        let b = cluster.ready("b").await;
-        let stream = a.stream();
-        cluster.acquainted().await;
-        let begun = Instant::now();
-        assert_eq!(drain(true).await, Ok(Drained { handed_over: 1, remaining: 0 }));
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-        let end = end_of(&stream).await;
-        let is_moved =
-            matches!(&end, StreamEnd::SessionMoved { owner: Some(it) } if it == "b:50051");
-        assert!(is_moved, "{end:?}");
-        let draining = ClaimRefusal::Draining { owner: Some("b:50051".to_owned()) };
-        assert_eq!(a.register(None).await, Err(draining));
-        assert_eq!(b.register(None).await, Ok(3));
-        cluster.acquainted().await;
-        let of_b = b.member.operations();
-        let unfit = OperationRefusal::MemberUnfit { member: "a".to_owned(), state: "draining" };
-        let moved = of_b.move_rm("rm".to_owned(), Some("a".to_owned())).await;
-        assert_eq!(moved, Err(unfit));
-        drain(false).await.unwrap();
-        cluster.acquainted().await;
-        assert_eq!(of_b.move_rm("rm".to_owned(), None).await, Ok("a".to_owned()));
-        assert_eq!(a.register(None).await, Ok(5));
-    });
-}
-
-/// Two members, of which the first is drained while the arbiter does not answer it: it has ended
-/// the session, and its claim stands.
-async fn drained_in_vain(cluster: &Cluster) -> (Process, Process) {
-    let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
-    assert_eq!(a.register(None).await, Ok(1));
-    cluster.acquainted().await;
-    a.store.set_away(true);
-    let drained = a.member.operations().drain("a".to_owned(), true).await;
-    assert_eq!(drained, Ok(Drained { handed_over: 0, remaining: 0 }));
-    a.store.set_away(false);
-    assert!(a.registry.may_decide() && !a.serves());
-    assert_eq!(&*cluster.claim().await.owner.unwrap().member.0, "a");
-    (a, b)
-}
-
-#[test]
-fn a_drained_member_gives_away_claims_without_a_session() {
-    play(async |cluster| {
-        let (_a, b) = drained_in_vain(&cluster).await;
-        sleep(Duration::from_secs(1)).await;
-        assert_eq!(b.register(None).await, Ok(3));
-    });
-}
-
-#[test]
-fn a_drained_owner_hands_over_an_rm_that_registers() {
-    play(async |cluster| {
-        let (a, b) = drained_in_vain(&cluster).await;
-        let draining = ClaimRefusal::Draining { owner: Some("b:50051".to_owned()) };
-        assert_eq!(a.register(None).await, Err(draining));
-        assert_eq!(b.register(None).await, Ok(3));
-    });
-}
-
-#[test]
-fn a_drained_member_serves_while_no_other_does() {
-    play(async |cluster| {
-        let (a, b) = drained_in_vain(&cluster).await;
-        b.member.leave(LEASE).await;
-        cluster.acquainted().await;
-        assert!(a.register(None).await.is_ok() && a.serves());
-        let c = cluster.ready("c").await;
-        cluster.acquainted().await;
-        assert!(!a.serves());
-        assert!(c.register(None).await.is_ok());
     });
 }
 

@@ -28,7 +28,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use monoceros_cluster::{
     Details, Effect, Event, Incarnation, Member, MemberId, MemberRecord, Nanos, Operation, Owner,
-    Refusal, Registration, Reply, Request, Timing, Versioned,
+    Refusal, Registration, Reply, Request, RmId, Timing, Versioned,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -60,6 +60,12 @@ pub trait Host: Send {
 
     /// A new random number for the next incarnation.
     fn incarnation(&mut self) -> Incarnation;
+
+    /// Notes that a request about the claim of an RM has no result. Called before the effects that
+    /// follow from that.
+    fn failed(&mut self, rm: &RmId, failure: &Failure) {
+        let _ = (rm, failure);
+    }
 
     /// Counts a compare-and-set that had a result, by the time that it took.
     fn written(&mut self, took: Duration) {
@@ -297,10 +303,13 @@ impl<H: Host> Driver<H> {
 
     /// The event of a result. Renewals are asked all the time, so they show whether the arbiter
     /// answers; failures of other requests are logged.
-    fn reply(&self, operation: Operation, result: Result<Reply, Failure>) -> Event {
+    fn reply(&mut self, operation: Operation, result: Result<Reply, Failure>) -> Event {
+        if let (Operation::Rm(rm), Err(failure)) = (&operation, &result) {
+            self.host.failed(rm, failure);
+        }
         match (&operation, &result) {
             (Operation::Renewal, Ok(_)) => self.note(None),
-            (Operation::Renewal, Err(failure)) => self.note(Some(failure.to_string())),
+            (Operation::Renewal, Err(failure)) => self.note(Some(failure)),
             (_, Ok(_)) => {}
             (_, Err(failure @ Failure::NoAnswer(_))) => {
                 tracing::debug!(?operation, %failure, "a request to the arbiter has no result");
@@ -313,10 +322,16 @@ impl<H: Host> Driver<H> {
     }
 
     /// Notes why the arbiter has no results, and logs when that changes.
-    fn note(&self, problem: Option<String>) {
+    fn note(&self, failure: Option<&Failure>) {
+        let problem = failure.map(ToString::to_string);
         self.problem.send_if_modified(|noted| {
             match (&*noted, &problem) {
-                (None, Some(why)) => tracing::warn!(why, "the arbiter does not answer"),
+                (None, Some(why)) if matches!(failure, Some(Failure::NoAnswer(_))) => {
+                    tracing::warn!(why, "the arbiter does not answer");
+                }
+                (None, Some(why)) => {
+                    tracing::warn!(why, "the member cannot renew its record at the arbiter");
+                }
                 (Some(_), None) => tracing::info!("the arbiter answers again"),
                 (None, None) | (Some(_), Some(_)) => {}
             }

@@ -28,6 +28,12 @@ pub enum ClaimRefusal {
     /// The store of the claims does not answer.
     #[error("the arbiter of the cluster does not answer")]
     ArbiterUnavailable,
+    /// The store of the claims answers, and did not write or read the claim.
+    #[error("the arbiter of the cluster has no result for the claim: {why}")]
+    ArbiterFailed {
+        /// The failure.
+        why: String,
+    },
     /// The owner cannot be reached. It is asked to hand over, or loses its claims a lease after its
     /// last sign of life.
     #[error("member `{member}` serves the resource manager and cannot be reached")]
@@ -58,6 +64,7 @@ impl ClaimRefusal {
             Self::Fenced
             | Self::Contended
             | Self::ArbiterUnavailable
+            | Self::ArbiterFailed { .. }
             | Self::OwnerUnreachable { .. }
             | Self::Draining { owner: None }
             | Self::NotOwner { owner: None, .. } => SOON,
@@ -73,7 +80,9 @@ impl From<&ClaimRefusal> for Status {
                 (Code::Unavailable, "SHUTTING_DOWN")
             }
             ClaimRefusal::Contended => (Code::Unavailable, "CLAIM_CONTENDED"),
-            ClaimRefusal::ArbiterUnavailable => (Code::Unavailable, "ARBITER_UNAVAILABLE"),
+            ClaimRefusal::ArbiterUnavailable | ClaimRefusal::ArbiterFailed { .. } => {
+                (Code::Unavailable, "ARBITER_UNAVAILABLE")
+            }
             ClaimRefusal::OwnerUnreachable { .. } => (Code::Unavailable, "OWNER_UNREACHABLE"),
             ClaimRefusal::NotOwner { .. } => (Code::Unavailable, "NOT_OWNER"),
             ClaimRefusal::Superseded => (Code::Aborted, "SESSION_SUPERSEDED"),
