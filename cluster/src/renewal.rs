@@ -199,6 +199,10 @@ impl Member {
                 self.round = Round::Reading { begun, own };
                 self.ask(Operation::Renewal, Request::ReadAll, out);
             }
+            // The member left while it joined, and its record was never written.
+            Outcome::Lost(_) if self.status == Status::Leaving && self.counts_from.is_none() => {
+                self.end(Effect::Left, out);
+            }
             // Another process was faster: its record is read with the next wake-up.
             Outcome::Lost(_) if self.status == Status::Joining => {
                 self.round = Round::Idle { begun: Some(begun), own: None };
@@ -306,8 +310,15 @@ impl Member {
     }
 
     /// Ends in order: hands over the RMs that have a target, ends all other sessions, then writes
-    /// `left`.
+    /// `left`. A member that is joining writes it if its record may have been written.
     pub(crate) fn leave(&mut self, targets: &BTreeMap<RmId, Owner>, out: &mut Vec<Effect>) {
+        if self.status == Status::Joining
+            && matches!(self.round, Round::Writing { .. } | Round::Reading { .. })
+        {
+            // Goes on with the reply.
+            self.status = Status::Leaving;
+            return;
+        }
         if self.status != Status::Serving {
             if !matches!(self.status, Status::Leaving | Status::Over) {
                 self.end(Effect::Left, out);

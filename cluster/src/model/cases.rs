@@ -5,7 +5,7 @@ use super::{Bounds, Kind};
 use crate::arbiter::Reply;
 use crate::member::{Effect, Event, Operation, Status};
 use crate::names::{Epoch, Incarnation, MemberId, Owner};
-use crate::records::Details;
+use crate::records::{Details, Life};
 use crate::tasks::TRIES;
 
 /// Three members, and an RM that the first one serves in epoch 1.
@@ -197,6 +197,32 @@ fn a_member_that_ends_hands_over_and_leaves() {
     world.restart(0);
     world.tick(None);
     assert_eq!(world.processes[0].member.status(), Status::Serving);
+}
+
+/// Life in the record of the first member.
+fn life(world: &World) -> Life {
+    world.store.all.members[&MemberId("a".into())].value.life
+}
+
+#[test]
+fn a_member_that_ends_while_it_joins_leaves_no_live_record() {
+    let mut world = world();
+    world.handle(0, Event::Leave([].into()));
+    world.settle(true);
+    assert_eq!(life(&world), Life::Left);
+    for steps in 0..4 {
+        world.restart(0);
+        world.processes[0].is_slow = true;
+        world.tick(None);
+        // It reads its record, writes it, and reads all records.
+        for _ in 0..steps {
+            world.step(0, &Operation::Renewal);
+        }
+        world.handle(0, Event::Leave([].into()));
+        world.settle(true);
+        let status = world.processes[0].member.status();
+        assert_eq!((life(&world), status), (Life::Left, Status::Over), "after {steps} steps");
+    }
 }
 
 #[test]
