@@ -138,7 +138,8 @@ impl Host for Service {
 
     fn failed(&mut self, rm: &RmId, failure: &Failure) {
         let is_answer = !matches!(failure, Failure::NoAnswer(_));
-        self.membership.note_failure(rm, is_answer.then(|| failure.to_string()));
+        let text = failure.to_string();
+        self.membership.note_failure(rm, is_answer.then_some(&text));
     }
 
     fn written(&mut self, took: Duration) {

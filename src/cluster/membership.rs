@@ -240,10 +240,10 @@ impl Membership {
 
     /// Notes why a request about the claim of a resource manager has no result. `None`: no answer
     /// came.
-    pub(super) fn note_failure(&self, rm: &RmId, why: Option<String>) {
+    pub(super) fn note_failure(&self, rm: &RmId, why: Option<&str>) {
         let mut state = self.state();
         for call in state.calls.values_mut().filter(|call| call.rm == *rm) {
-            call.failure.clone_from(&why);
+            call.failure = why.map(str::to_owned);
         }
     }
 
