@@ -60,7 +60,8 @@ pub(crate) struct Driver {
     silence: Silence,
     /// The incarnation of the owner.
     owner: Option<String>,
-    /// The incarnation of the owner that fell silent, until a registration has sent it.
+    /// The incarnation of the owner that fell silent, until a member has answered a registration
+    /// with it.
     suspects: Option<String>,
     /// Since when the session has streams.
     open_since: Option<Instant>,
@@ -118,10 +119,8 @@ impl Driver {
         loop {
             let begun = Instant::now();
             let Err(mut status) = self.connected(&options).await else { return };
-            if self.route.is_cluster()
-                && self.session.is_some()
-                && ending::is_loss_of_owner(&status)
-            {
+            let lost_session = self.session.is_some();
+            if self.route.is_cluster() && lost_session && ending::is_loss_of_owner(&status) {
                 status = ending::owner_lost(&status);
             }
             match ending::next(&status) {
@@ -147,7 +146,11 @@ impl Driver {
                 stays: self.session.is_some() || ending::keeps_owner(&status),
                 is_answered: ending::reason(&status).is_some(),
                 owner: ending::owner(&status),
+                is_suspicion: self.suspects.is_some(),
             };
+            if attempted.is_answered && !lost_session {
+                self.suspects = None;
+            }
             if self.route.after(attempted) == Pace::AtOnce {
                 continue;
             }
@@ -226,7 +229,8 @@ impl Driver {
         let (patience, attempt) = (self.route.patience(), options.identity.next_attempt());
         let target = self.route.current();
         let connection = Connection::open(options, target, attempt, self.route.takes_redirects());
-        let connection = within(patience, connection).await?;
+        let connection = within(patience.map(|it| it.connection), connection).await?;
+        let patience = patience.map(|it| it.answer);
         if let Some(leave) = self.leave_requested.take() {
             return self.leave(&connection, leave).await;
         }
@@ -278,13 +282,13 @@ impl Driver {
         let shown = Credentials {
             proof: self.options.identity.proof.clone(),
             session: self.last_session,
-            suspects: self.suspects.take(),
+            suspects: self.suspects.clone(),
         };
         let registered = within(patience, connection.register(shown)).await?;
         let Registered { session, taken, scheduler, members } = registered;
         (self.session, self.last_session) = (Some(session), Some(session));
-        self.owner = scheduler;
-        self.route.keep_members(members.as_deref());
+        (self.owner, self.suspects) = (scheduler, None);
+        self.route.keep_members(members.as_deref(), self.options.shuffle);
         self.has_registered = true;
         self.last_received = [0; 3];
         self.processed.begin();

@@ -12,6 +12,7 @@ use crate::callbacks::Callbacks;
 use crate::connect::{self, Dial};
 use crate::identity::Identity;
 use crate::outgoing::BATCH_ITEMS;
+use crate::route::{self, Shuffle};
 
 /// Default maximum of unacknowledged items.
 const MOST_ITEMS: usize = 100_000;
@@ -35,6 +36,7 @@ pub struct Options {
     /// Never empty.
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) dial: Dial,
+    pub(crate) shuffle: Shuffle,
     pub(crate) registration: si::RegisterResourceManagerRequest,
     pub(crate) identity: Identity,
     pub(crate) instance: Option<MetadataValue<Ascii>>,
@@ -63,6 +65,7 @@ impl Options {
         Self {
             endpoints: vec![kept_alive(endpoint)],
             dial: connect::tcp(),
+            shuffle: route::shuffle,
             registration,
             identity: Identity::new(),
             instance: None,

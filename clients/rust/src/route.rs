@@ -4,7 +4,8 @@
 //! In a cluster another member serves whoever has lost its own, so after a loss all addresses are
 //! tried at once, each for a short time: first the owner that the lost one named, then the members
 //! of the last list, then the configured addresses. The address that was lost comes last. If none
-//! serves, the client pauses before each further round, and waits longer for each answer.
+//! serves, the client pauses before each further round, and waits longer for each answer. The members
+//! of a list are shuffled, so that the clients of a lost member do not all come to the same one.
 //!
 //! # Invariants
 //! * After a redirect the next address is one of the list, so members that name each other in a
@@ -17,10 +18,12 @@ use std::time::Duration;
 /// Most members that are kept, and bytes of an address.
 const MOST_MEMBERS: usize = 64;
 const ADDRESS_BYTES: usize = 256;
-/// Time for an answer in the first round, if there are other addresses. Doubled in each round.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest time for an answer, if there are other addresses.
-const MOST_PATIENCE: Duration = Duration::from_secs(30);
+/// Times in the first round, if there are other addresses. Doubled in each round.
+const PATIENCE: Patience =
+    Patience { connection: Duration::from_secs(1), answer: Duration::from_secs(5) };
+/// Longest times, if there are other addresses.
+const MOST_PATIENCE: Patience =
+    Patience { connection: Duration::from_secs(5), answer: Duration::from_secs(30) };
 /// A session that lasted at least this long is no brief one.
 const BRIEF: Duration = Duration::from_secs(1);
 /// Most brief sessions in a row that are followed by another one at once.
@@ -35,12 +38,36 @@ pub(crate) enum Target {
     Member(String),
 }
 
+/// How long one address is tried, if there are others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// Time to connect.
+    pub(crate) connection: Duration,
+    /// Time for the answer to each call.
+    pub(crate) answer: Duration,
+}
+
+/// Changes the order of members at random.
+pub(crate) type Shuffle = fn(&mut [String]);
+
+/// Shuffles members by random numbers of the system. Keeps their order if there are none.
+pub(crate) fn shuffle(members: &mut [String]) {
+    let mut bytes = [0; 2 * MOST_MEMBERS];
+    if getrandom::fill(&mut bytes).is_err() {
+        return;
+    }
+    let (draws, _) = bytes.as_chunks::<2>();
+    for (last, draw) in (1..members.len()).rev().zip(draws) {
+        members.swap(last, usize::from(u16::from_ne_bytes(*draw)) % (last + 1));
+    }
+}
+
 /// The addresses, and the position among them.
 #[derive(Debug)]
 pub(crate) struct Route {
     /// Host and port of the configured addresses. Never empty.
     configured: Vec<String>,
-    /// The members of the last list. Empty without a cluster.
+    /// The members of the last list, the owner first. Empty without a cluster.
     members: Vec<String>,
     current: Target,
     /// The rest of the round.
@@ -66,6 +93,9 @@ pub(crate) struct Attempted<'s> {
     pub(crate) is_answered: bool,
     /// The address of the owner, if the scheduler named it.
     pub(crate) owner: Option<&'s str>,
+    /// Whether the attempt named an owner that fell silent. It is repeated without that if the owner
+    /// is lost indeed.
+    pub(crate) is_suspicion: bool,
 }
 
 /// When the next address is tried.
@@ -106,24 +136,33 @@ impl Route {
         !self.redirects_fail
     }
 
-    /// How long to wait for an answer. `None` if there is no other address.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        let longer = PATIENCE.saturating_mul(1 << self.round.min(5));
-        (self.all().len() > 1).then_some(longer.min(MOST_PATIENCE))
+    /// How long to try the present address. `None` if there is no other one.
+    pub(crate) fn patience(&self) -> Option<Patience> {
+        let factor = 1 << self.round.min(5);
+        let longer = |first: Duration, most: Duration| first.saturating_mul(factor).min(most);
+        (self.all().len() > 1).then_some(Patience {
+            connection: longer(PATIENCE.connection, MOST_PATIENCE.connection),
+            answer: longer(PATIENCE.answer, MOST_PATIENCE.answer),
+        })
     }
 
-    /// Keeps the members that a registration was answered with.
-    pub(crate) fn keep_members(&mut self, list: Option<&str>) {
+    /// Keeps the members that a registration was answered with. Those after the owner are shuffled.
+    pub(crate) fn keep_members(&mut self, list: Option<&str>, shuffle: Shuffle) {
         let members = list.unwrap_or_default().split(',').map(str::trim);
         let is_address = |address: &&str| !address.is_empty() && address.len() <= ADDRESS_BYTES;
         self.members =
             members.filter(is_address).take(MOST_MEMBERS).map(ToOwned::to_owned).collect();
+        if let [_, others @ ..] = &mut self.members[..] {
+            shuffle(others);
+        }
     }
 
     /// Chooses the next address.
     pub(crate) fn after(&mut self, end: Attempted<'_>) -> Pace {
-        let was_redirected = std::mem::take(&mut self.is_redirected);
+        let mut was_redirected = std::mem::take(&mut self.is_redirected);
         if let Some(lasted) = end.lasted {
+            // The redirect led to a session, so this is the first one after it.
+            was_redirected = false;
             self.redirects_fail = false;
             self.round = 0;
             self.brief = if lasted < BRIEF { self.brief + 1 } else { 0 };
@@ -133,10 +172,13 @@ impl Route {
         }
         let owner = end.owner.map(|owner| self.target(owner));
         if let Some(owner) = owner.filter(|owner| !was_redirected && *owner != self.current) {
+            if end.is_suspicion {
+                self.left.push_front(self.current.clone());
+            }
             self.left.retain(|target| *target != owner);
             self.current = owner;
             self.is_redirected = true;
-            return Pace::AtOnce;
+            return if self.brief > MOST_BRIEF { Pace::AfterPause } else { Pace::AtOnce };
         }
         let has_just_begun = end.lasted.is_some();
         let is_flapping = self.brief > MOST_BRIEF || self.left.len() < 2;
@@ -194,7 +236,7 @@ mod tests {
 
     fn route(configured: &[&str], members: &str) -> Route {
         let mut route = Route::new(configured.iter().map(|&it| it.to_owned()).collect());
-        route.keep_members(Some(members));
+        route.keep_members(Some(members), |_| {});
         route
     }
 
@@ -235,7 +277,9 @@ mod tests {
         let mut tried = vec![after(&mut route, lost())];
         tried.extend((0..5).map(|_| after(&mut route, failed())));
         assert_eq!(tried, ["b", "c", "service", "a", "b*", "c"]);
-        assert_eq!(route.patience(), Some(2 * PATIENCE));
+        let second = |seconds| Duration::from_secs(seconds);
+        let doubled = Patience { connection: second(2), answer: second(10) };
+        assert_eq!(route.patience(), Some(doubled));
     }
 
     #[test]
@@ -249,6 +293,43 @@ mod tests {
             ["a", "c", "b", "c"].map(|owner| after(&mut route, to(owner))).into_iter().collect();
         assert_eq!(tried, ["b", "c", "a", "c"]);
         assert_eq!(after(&mut route, to("b")), "a*", "the round is over");
+    }
+
+    #[test]
+    fn a_session_reached_by_a_redirect_may_move_on() {
+        let mut route = route(&["a"], "a,b,c,d");
+        let to = |owner, end| Attempted { owner: Some(owner), is_answered: true, ..end };
+        assert_eq!(after(&mut route, to("c", failed())), "c");
+        assert_eq!(after(&mut route, to("d", lost())), "d");
+        // It cannot move on for ever.
+        let brief = |owner| Attempted { lasted: Some(Duration::ZERO), ..to(owner, failed()) };
+        let tried = ["c", "d", "c", "d"].map(|owner| after(&mut route, brief(owner)));
+        assert_eq!(tried, ["c", "d", "c", "d*"]);
+    }
+
+    #[test]
+    fn whoever_denies_a_suspicion_is_asked_again() {
+        let mut route = route(&["a"], "a,b");
+        assert_eq!(after(&mut route, lost()), "b");
+        let denied = Attempted { owner: Some("a"), is_answered: true, ..failed() };
+        assert_eq!(after(&mut route, Attempted { is_suspicion: true, ..denied }), "a");
+        assert_eq!(after(&mut route, failed()), "b", "without a pause");
+    }
+
+    #[test]
+    fn members_but_the_owner_are_shuffled() {
+        let list: Vec<_> = (0..MOST_MEMBERS).map(|number| format!("m{number:02}:1")).collect();
+        let mut route = route(&["a"], "");
+        let mut firsts = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            route.keep_members(Some(&list.join(",")), shuffle);
+            assert_eq!(route.members[0], list[0]);
+            firsts.insert(route.members[1].clone());
+            let mut sorted = route.members.clone();
+            sorted.sort();
+            assert_eq!(sorted, list);
+        }
+        assert!(firsts.len() > 1, "{firsts:?}");
     }
 
     #[test]
@@ -277,9 +358,9 @@ mod tests {
         let list = vec!["host:1"; 1_000].join(",") + "," + &"x".repeat(300);
         let mut route = route(&["a"], &list);
         assert_eq!(route.members.len(), MOST_MEMBERS);
-        route.keep_members(Some(" b ,,c"));
+        route.keep_members(Some(" b ,,c"), shuffle);
         assert_eq!(route.members, ["b", "c"]);
-        route.keep_members(None);
+        route.keep_members(None, shuffle);
         assert!(!route.is_cluster());
     }
 }
