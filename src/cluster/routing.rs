@@ -76,7 +76,7 @@ impl Membership {
     }
 
     /// The owner of an RM by what is known here. `None`: nobody, as far as is known.
-    fn known_owner(&self, rm: &RmId) -> Option<Owner> {
+    pub(super) fn known_owner(&self, rm: &RmId) -> Option<Owner> {
         let view = self.view()?;
         if let Some(owner) = self.recent_owners().of(rm, view.read_at) {
             return Some(owner.clone());
@@ -96,11 +96,6 @@ impl Membership {
         let Some(view) = self.view() else { return BTreeSet::new() };
         let claimed = view.claims.keys().filter(|rm| self.is_claimed_here(rm)).cloned();
         claimed.chain(self.held()).collect()
-    }
-
-    /// Whether an RM is claimed by nobody that lives, as far as is known here.
-    pub(super) fn seems_free(&self, rm: &RmId) -> bool {
-        self.known_owner(rm).is_none()
     }
 
     /// Reads the owner of an RM from the arbiter. `None`: the claim names nobody.

@@ -1,10 +1,11 @@
 //! Registrations that are made at another member: at the owner of the resource manager (RM), or,
-//! for an RM that nobody owns, at a member with less load.
+//! for an RM that nobody owns any more, at a member with less load.
 //!
 //! # Why not at the member where the RM came
 //! Clients know few addresses, and all RMs of a member that is lost come to the same ones. So an RM
 //! without an owner goes to the less loaded of two members that are drawn by chance, if that one has
-//! less load than this. RMs that were just handed on count at once, since no record shows them yet.
+//! less load than this. So does an RM that shows a proof while its owner is silent, which any member
+//! may claim at once. RMs that were just handed on count at once, since no record shows them yet.
 //!
 //! # Invariant
 //! A registration that another member has passed on is not passed on again.
@@ -61,8 +62,10 @@ impl Membership {
     /// client is sent there.
     pub(super) async fn hand_on(&self, claimant: &Claimant) -> Result<(), ClaimRefusal> {
         let rm = RmId(claimant.rm_id.as_str().into());
-        let Some(call) = &claimant.call else { return Ok(()) };
-        let Some(peer) = self.less_loaded_peer(&rm).filter(|_| !claimant.is_forwarded) else {
+        let Some(call) = claimant.call.as_ref().filter(|_| !claimant.is_forwarded) else {
+            return Ok(());
+        };
+        let Some(peer) = self.less_loaded_peer(&rm, claimant.proof.is_some()) else {
             return Ok(());
         };
         let (member, owner) = (peer.id().to_owned(), Some(peer.grpc().to_owned()));
@@ -80,10 +83,17 @@ impl Membership {
         Err(ClaimRefusal::NotOwner { member, owner })
     }
 
-    /// The member for an RM that nobody owns, counted as handed on. `None`: this one.
-    fn less_loaded_peer(&self, rm: &RmId) -> Option<Peer> {
+    /// Whether any member may claim an RM at once, as far as is known here.
+    fn is_for_any(&self, rm: &RmId, has_proof: bool) -> bool {
+        let owner = self.known_owner(rm);
+        let is_silent = |owner: &Owner| self.peer(owner).is_some_and(|peer| !peer.is_heard());
+        owner.is_none_or(|owner| has_proof && is_silent(&owner))
+    }
+
+    /// The member for an RM that any may claim, counted as handed on. `None`: this one.
+    fn less_loaded_peer(&self, rm: &RmId, has_proof: bool) -> Option<Peer> {
         let (handle, view) = (self.handle()?, self.view()?);
-        if !handle.gate().is_open() || self.serves(rm) || !self.seems_free(rm) {
+        if !handle.gate().is_open() || self.serves(rm) || !self.is_for_any(rm, has_proof) {
             return None;
         }
         // A member that is drained gets nothing new, and neither does this one then.

@@ -12,7 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::CompressionEncoding;
 use tonic::{Code, Request, Status};
 
-use super::{Bed, LEASE, PROOF, is_allocated, owner_of, register, served};
+use super::{Bed, LEASE, PROOF, is_allocated, owner_of, register, served, until_ready};
 use crate::harness::{PATIENCE, QUEUES, Rm, Service, ask, node, reason_of, registration};
 
 /// Registers, and asks for a redirect.
@@ -24,8 +24,11 @@ async fn register_redirected(member: &Service, rm: &str) -> Result<u64, Status> 
 }
 
 /// Registers, and returns the incarnation of the member that serves the RM.
-async fn register_anywhere(member: &Service, rm: &str) -> String {
-    let request = Request::new(registration(rm, QUEUES));
+async fn register_anywhere(member: &Service, rm: &str, proof: Option<&str>) -> String {
+    let mut request = Request::new(registration(rm, QUEUES));
+    if let Some(proof) = proof {
+        request.metadata_mut().insert("x-si-proof", proof.parse().unwrap());
+    }
     let answer = member.client().await.register_resource_manager(request).await.unwrap();
     answer.metadata().get("x-si-scheduler").unwrap().to_str().unwrap().to_owned()
 }
@@ -68,7 +71,7 @@ async fn an_rm_is_served_through_any_member() {
     assert!(answers.message().await.unwrap().is_none());
 
     // A registration without a proof goes to the owner, too.
-    let again = register_anywhere(&m3, "rm").await;
+    let again = register_anywhere(&m3, "rm", None).await;
     assert_eq!(again, incarnation.to_str().unwrap());
     rm.until("the end of the stream", |seen| seen.ends.contains_key("allocation")).await;
     let end = rm.read(|seen| seen.end("allocation")).unwrap();
@@ -148,7 +151,7 @@ async fn resource_managers_that_come_to_one_member_are_spread() {
     let Some(bed) = Bed::new().await else { return };
     let [m1, m2, m3] = bed.three().await;
     let ids: Vec<_> = (0..10).map(|number| format!("rm-{number}")).collect();
-    let owners = join_all(ids.iter().map(|id| register_anywhere(&m1, id))).await;
+    let owners = join_all(ids.iter().map(|id| register_anywhere(&m1, id, None))).await;
     let mut counts = BTreeMap::<_, usize>::new();
     for owner in owners {
         *counts.entry(owner).or_default() += 1;
@@ -158,6 +161,33 @@ async fn resource_managers_that_come_to_one_member_are_spread() {
         let rm = served(member, id).await;
         is_allocated(&rm, "a1").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resource_managers_of_a_lost_member_are_spread_at_once() {
+    let Some(bed) = Bed::new().await else { return };
+    // Alone, so that it serves all of them.
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    let ids: Vec<_> = (0..10).map(|number| format!("rm-{number}")).collect();
+    join_all(ids.iter().map(|id| register_anywhere(&m1, id, PROOF))).await;
+    let (m2, m3) = (bed.start("m2"), bed.start("m3"));
+    until_ready(&m2).await;
+    until_ready(&m3).await;
+    sleep(LEASE / 2).await;
+    m1.send_signal("-KILL");
+    let killed = Instant::now();
+    // Its connections end.
+    sleep(LEASE / 20).await;
+    let owners = join_all(ids.iter().map(|id| register_anywhere(&m2, id, PROOF))).await;
+    assert!(killed.elapsed() < LEASE / 2, "{:?}", killed.elapsed());
+    let mut counts = BTreeMap::<_, usize>::new();
+    for owner in owners {
+        *counts.entry(owner).or_default() += 1;
+    }
+    assert!(counts.len() == 2 && counts.values().all(|count| *count <= 8), "{counts:?}");
+    is_allocated(&served(&m2, &ids[0]).await, "a1").await;
+    is_allocated(&served(&m3, &ids[1]).await, "a1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
