@@ -14,6 +14,10 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(1);
 
 /// Opens the store. `None` without an arbiter. The first request connects, so a store that is away
 /// is no error here.
+#[cfg_attr(
+    not(feature = "kubernetes"),
+    expect(clippy::unused_async, reason = "only the configuration of Kubernetes is awaited")
+)]
 pub(super) async fn open(settings: &ClusterSettings) -> anyhow::Result<Option<Arc<dyn Store>>> {
     let name = || ClusterName::new(&settings.name).context("`cluster.name`");
     // A request that takes longer than a renewal's interval would delay the next renewal.

@@ -164,8 +164,8 @@ fn what_is_over_the_limit_of_its_user_says_whose_limit_lacks_how_much() {
     world.lane = Some(lane);
     world.books.trackers = trackers;
     world.ask("a", 6);
-    let why = "user ann has too little left of cores (0 of 4 used) in root; 2 cores more would do \
-               here";
+    let why = "user ann has too little left of cores (0 of 4 used) in root; 2 cores more would \
+               remove this obstacle";
     assert_eq!(world.parked(), (Obstacle::Limits, why.to_owned()));
 }
 

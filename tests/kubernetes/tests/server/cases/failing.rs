@@ -132,6 +132,8 @@ pub async fn a_scheduler_killed_in_the_middle(cluster: &mut Cluster) -> anyhow::
 pub async fn an_api_server_killed_for_ten_seconds(cluster: &mut Cluster) -> anyhow::Result<()> {
     cluster.create_namespace("server", json!({})).await?;
     cluster.nodes(20, 32).await?;
+    // With a shorter one the process would end, and a supervisor start it again.
+    cluster.environment.push(("MONOCEROS__KUBERNETES__LEASE_DURATION", "20"));
     let mut scheduler = cluster.start(SHIM, &["--lease=monoceros"]).await?;
     cluster.pods("server", 300, json!({})).await?;
     cluster.bed.kill_server()?;
