@@ -203,7 +203,8 @@ async fn the_former_owner_is_notified_of_a_takeover() {
     assert_eq!(register(&m2, "proves", PROOF).await.unwrap(), 2);
     let taken = Instant::now();
     rm.until("moved", |seen| seen.end("allocation").is_some()).await;
-    assert!(taken.elapsed() < LEASE / 3, "{:?}", taken.elapsed());
+    // The next renewal is later.
+    assert!(taken.elapsed() < Duration::from_secs(6), "{:?}", taken.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

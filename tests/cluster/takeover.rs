@@ -117,10 +117,8 @@ async fn the_library_replaces_a_killed_owner_at_once() {
     let (members, mut program) = running(&bed).await;
     owner(&members, &program).send_signal("-KILL");
     let taken = program.one_more("next").await;
-    println!("killed: the next allocation after {taken:?}, with {RUNNING} running");
     assert!(taken < LEASE / 2, "{taken:?}, losses {:?}", program.losses);
-    let again = program.one_more("another").await;
-    println!("the one after it: {again:?}");
+    program.one_more("another").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,8 +128,7 @@ async fn the_library_replaces_a_frozen_owner_and_gets_nothing_from_it() {
     let frozen = owner(&members, &program);
     frozen.send_signal("-STOP");
     let taken = program.one_more("next").await;
-    println!("frozen: the next allocation after {taken:?}, with {RUNNING} running");
-    assert!(taken < LEASE * 2 / 3, "{taken:?}, losses {:?}", program.losses);
+    assert!(taken < LEASE * 3 / 4, "{taken:?}, losses {:?}", program.losses);
     sleep(LEASE).await;
     frozen.send_signal("-CONT");
     sleep(LEASE / 3).await;

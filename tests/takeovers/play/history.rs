@@ -19,8 +19,9 @@ use std::time::Duration;
 
 use super::bed::Books;
 
-/// Time after the start of a session within which messages of earlier ones may still arrive.
-pub const UNDER_WAY: Duration = Duration::from_secs(1);
+/// Time after the start of a session within which messages of earlier ones may still arrive: on a
+/// busy machine they are read late.
+pub const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// Number of a session, counted by the RM itself from 1.
 pub type Session = u32;
@@ -270,11 +271,11 @@ mod tests {
         checker.verdict
     }
 
-    /// Checks a history with an entry every two seconds. Returns the numbers of violations: doubled,
+    /// Checks a history with an entry every four seconds. Returns the numbers of violations: doubled,
     /// lost, wrong.
     fn faults(history: &[Happened], books: Option<&Books>) -> [usize; 3] {
         let entry = |(at, what): (u64, &Happened)| Entry {
-            at: Duration::from_secs(2 * at),
+            at: Duration::from_secs(4 * at),
             what: what.clone(),
         };
         let history: Vec<_> = (0..).zip(history).map(entry).collect();
