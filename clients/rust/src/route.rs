@@ -195,9 +195,14 @@ impl Route {
     }
 
     /// Begins a round over all addresses. The present one comes last, or first if the session
-    /// `stays` there.
+    /// `stays` there. The address by which the members know the owner comes just before the last: it
+    /// may be the same member, if the present address is that of a service.
     fn begin_round(&mut self, stays: bool) {
         let mut all = self.all();
+        if !stays && !self.members.is_empty() {
+            // The members come first, the owner before the others.
+            all.rotate_left(1);
+        }
         if let Some(at) = all.iter().position(|target| *target == self.current)
             && let Some(current) = all.remove(at)
         {
@@ -283,6 +288,14 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_that_was_reached_by_another_address_comes_late_too() {
+        let mut route = route(&["service"], "a,b");
+        let mut tried = vec![after(&mut route, lost())];
+        tried.extend((0..2).map(|_| after(&mut route, failed())));
+        assert_eq!(tried, ["b", "a", "service"]);
+    }
+
+    #[test]
     fn the_named_owner_comes_first_and_once_in_a_row() {
         let mut route = route(&["a"], "a,b,c");
         let to = |owner| Attempted { owner: Some(owner), is_answered: true, ..failed() };
@@ -292,7 +305,7 @@ mod tests {
         let tried: Vec<_> =
             ["a", "c", "b", "c"].map(|owner| after(&mut route, to(owner))).into_iter().collect();
         assert_eq!(tried, ["b", "c", "a", "c"]);
-        assert_eq!(after(&mut route, to("b")), "a*", "the round is over");
+        assert_eq!(after(&mut route, to("b")), "b*", "the round is over");
     }
 
     #[test]
