@@ -632,13 +632,13 @@ func TestWhatALostSessionHasSentIsDropped(t *testing.T) {
 
 func TestCallbacksMoveToTheNewOwner(t *testing.T) {
 	asked := make(chan string, 8)
-	hold := make(chan struct{})
 	m := newMembers(t, 2)
 	m.run(m.targets(), func(c *Config) {
 		c.Callbacks = &Callbacks{Judge: func(ctx context.Context, q Question) Answer {
 			asked <- q.Allocation
 			if q.Allocation == "slow" {
-				<-hold
+				// Until the client has noticed the end of the stream.
+				<-ctx.Done()
 			}
 			return Answer{Fits: true}
 		}}
@@ -652,7 +652,6 @@ func TestCallbacksMoveToTheNewOwner(t *testing.T) {
 	stream.send(batchOf(2, query("dropped", 1)))
 	m.settle()
 	m.kill(m.all[0])
-	close(hold)
 	m.serves(m.all[1])
 	stream = received(t, "the second stream", m.all[1].asker.streams)
 	stream.t = t
