@@ -2,7 +2,6 @@
 //! record.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use monoceros_actors::{ClusterEvent, SchedulerHandle};
@@ -11,7 +10,7 @@ use monoceros_cluster_store::{Failure, Host};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use super::membership::{Membership, SESSION_LOAD};
+use super::membership::Membership;
 use super::operations::OwnState;
 use crate::chance::random_bits;
 use crate::grpc::end::StreamEnd;
@@ -129,9 +128,7 @@ impl Host for Service {
     }
 
     fn details(&mut self) -> Details {
-        let sessions = u64::try_from(self.membership.served()).unwrap_or(u64::MAX);
-        let counted = self.membership.counted().load(Ordering::Relaxed);
-        let load = sessions.saturating_mul(SESSION_LOAD).saturating_add(counted);
+        let load = self.membership.load_with(self.membership.served());
         let draining = self.membership.operator.is_draining();
         Details { load, draining, ..self.details.clone() }
     }

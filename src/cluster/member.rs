@@ -23,7 +23,7 @@ use super::observer::observe;
 use super::operating::OfMember;
 use super::operations::{Operations, OwnState};
 use super::operator::{Facts, OperatorState};
-use super::peers::{Links, Peers, keep_links};
+use super::peers::{Links, keep_links};
 use super::routing::Sources;
 use super::sharing::{SharedConfigurations, Trial, over_peers};
 use super::suspicion::{Suspicion, reacts};
@@ -164,11 +164,6 @@ impl Member {
     /// The way to other members.
     pub fn routing(&self) -> Arc<dyn Routing> {
         Arc::clone(&self.membership) as _
-    }
-
-    /// The other members.
-    pub fn peers(&self) -> Peers {
-        Peers::of(Arc::clone(&self.membership))
     }
 
     /// The operations for operators.

@@ -38,7 +38,7 @@ use crate::grpc::routing::PassableCall;
 use crate::locked::locked;
 
 /// Time within which an owner has to accept a connection.
-const OWNER_PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const OWNER_PATIENCE: Duration = Duration::from_secs(1);
 /// Most bytes of an instance's name in a claim, whose record is bounded.
 const INSTANCE_BYTES: usize = 256;
 /// Load of a session besides its nodes and applications.

@@ -302,7 +302,7 @@ impl Operations for OfMember {
 
 /// Two random numbers for the choice of a member.
 #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits")]
-fn draws() -> [u64; 2] {
+pub(super) fn draws() -> [u64; 2] {
     [(); 2].map(|()| random_bits() as u64)
 }
 

@@ -126,11 +126,11 @@ pub struct ClusterReport {
 /// Right of this member to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnState {
-    /// It has not joined yet.
+    /// No renewal has counted since the start.
     Joining,
-    /// It decides.
+    /// Decisions are allowed.
     Serving,
-    /// Its lease is over.
+    /// The lease is over.
     Fenced,
     /// The arbiter went back to an earlier state, which an operator has to accept.
     Restored,
@@ -172,17 +172,17 @@ pub struct MemberReport {
 /// Whether a member takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// It renews its record.
+    /// Renews its record.
     Alive,
-    /// It renews its record, and takes no resource managers.
+    /// Renews its record, and takes no resource managers.
     Draining,
-    /// It has not renewed its record of late.
+    /// Has not renewed its record of late.
     Silent,
-    /// It is this member, and may decide nothing.
+    /// The member that answers, which may decide nothing.
     Fenced,
-    /// It has ended in order.
+    /// Has ended in order.
     Left,
-    /// It was silent for the lease, and has lost its resource managers.
+    /// Was silent for the lease, and has lost its resource managers.
     Deposed,
 }
 

@@ -29,16 +29,11 @@ use crate::identity::Identity;
 use crate::identity::passed::CALLER_HEADER;
 use crate::locked::locked;
 
-/// The other members of the cluster. Cheap to clone.
-#[derive(Clone)]
-pub struct Peers(Arc<Membership>);
-
 /// Another member of the cluster.
 #[derive(Clone)]
 pub struct Peer {
     owner: Owner,
     grpc: String,
-    rest: String,
     /// `MEMBER/INCARNATION` of this member.
     sender: HeaderValue,
     link: Arc<Link>,
@@ -50,23 +45,6 @@ pub struct Peer {
 pub struct Channel {
     owner: Owner,
     link: Arc<Link>,
-}
-
-impl Peers {
-    pub(super) fn of(membership: Arc<Membership>) -> Self {
-        Self(membership)
-    }
-
-    /// The members that live by their records, without this one, in order of their ids.
-    pub fn others(&self) -> Vec<Peer> {
-        self.0.peers()
-    }
-}
-
-impl fmt::Debug for Peers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.others()).finish()
-    }
 }
 
 impl Peer {
@@ -83,11 +61,6 @@ impl Peer {
     /// The address of its gRPC edge for clients.
     pub fn grpc(&self) -> &str {
         &self.grpc
-    }
-
-    /// The address of its REST edge for clients.
-    pub fn rest(&self) -> &str {
-        &self.rest
     }
 
     /// A channel for calls to the member.
@@ -251,8 +224,8 @@ impl Membership {
         let link = self.links().of(owner)?;
         let details = &record.details;
         let sender = sender_header(me);
-        let (grpc, rest) = (details.grpc.clone(), details.rest.clone());
-        Some(Peer { owner: owner.clone(), grpc, rest, sender, link })
+        let grpc = details.grpc.clone();
+        Some(Peer { owner: owner.clone(), grpc, sender, link })
     }
 }
 

@@ -20,15 +20,13 @@ use monoceros_cluster::{CallId, Event, Forwarded, MemberId, Owner, RmId, less_lo
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
-use super::membership::{Membership, SESSION_LOAD};
+use super::membership::{Membership, OWNER_PATIENCE, SESSION_LOAD};
+use super::operating::draws;
 use super::peers::Peer;
-use crate::chance::random_bits;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::Claimant;
 use crate::grpc::routing::PassableCall;
 
-/// Time within which an owner has to show a sign of life.
-const OWNER_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between two looks whether an owner shows one.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -97,7 +95,11 @@ impl Membership {
             return None;
         }
         // A member that is drained gets nothing new, and neither does this one then.
-        let own = if self.operator.is_draining() { u64::MAX } else { self.own_load() };
+        let own = if self.operator.is_draining() {
+            u64::MAX
+        } else {
+            self.load_with(self.sessions_and_calls())
+        };
         let takers = self.takers().into_iter();
         let takers: BTreeMap<_, _> =
             takers.map(|(owner, _)| (owner.member.clone(), owner)).collect();
@@ -113,9 +115,7 @@ impl Membership {
                 loads.push((Some((peer, record.beat)), load));
             }
         }
-        #[expect(clippy::cast_possible_truncation, reason = "any 64 of the random bits")]
-        let draws = [random_bits() as u64, random_bits() as u64];
-        let (peer, beat) = less_loaded(&loads, draws)?.clone()?;
+        let (peer, beat) = less_loaded(&loads, draws())?.clone()?;
         let is_it = |(other, _): &&(Option<(Peer, u64)>, u64)| {
             other.as_ref().is_some_and(|(other, _)| other.owner() == peer.owner())
         };
@@ -127,9 +127,9 @@ impl Membership {
         Some(peer)
     }
 
-    /// Load of this member, with the registrations that are under way.
-    fn own_load(&self) -> u64 {
-        let sessions = u64::try_from(self.sessions_and_calls()).unwrap_or(u64::MAX);
+    /// Load of this member with so many sessions.
+    pub(super) fn load_with(&self, n_sessions: usize) -> u64 {
+        let sessions = u64::try_from(n_sessions).unwrap_or(u64::MAX);
         let counted = self.counted().load(Ordering::Relaxed);
         sessions.saturating_mul(SESSION_LOAD).saturating_add(counted)
     }
