@@ -12,8 +12,9 @@ use tokio::net::TcpStream;
 use tonic::Status;
 use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Error};
 
+use crate::options::Options;
 use crate::route::Target;
 
 /// A connection of any kind.
@@ -42,31 +43,56 @@ pub(crate) fn authority(endpoint: &Endpoint) -> String {
     endpoint.uri().authority().map(ToString::to_string).unwrap_or_default()
 }
 
+/// TLS of all addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) config: ClientTlsConfig,
+    /// Name for which all certificates have to be valid. `None` for the host of each address.
+    pub(crate) name: Option<String>,
+}
+
+impl Tls {
+    /// Adds TLS to an endpoint that leads to `uri`.
+    pub(crate) fn applied(&self, endpoint: Endpoint, uri: &Uri) -> Result<Endpoint, Error> {
+        let host = uri.host().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = self.name.as_deref().unwrap_or(host);
+        endpoint.tls_config(self.config.clone().domain_name(name))
+    }
+}
+
 /// Connects to a configured address, or to a member with the settings of the first one.
-pub(crate) async fn open(
-    endpoints: &[Endpoint],
-    dial: &Dial,
-    target: &Target,
-) -> Result<Channel, Status> {
-    let channel = match target {
-        #[cfg(not(test))]
-        Target::Configured(at) => endpoints[*at].connect().await,
-        #[cfg(test)]
+pub(crate) async fn open(options: &Options, target: &Target) -> Result<Channel, Status> {
+    let failed = |error: Error| Status::from_error(Box::new(error));
+    let endpoints = &options.endpoints;
+    let (endpoint, uri, address) = match target {
         Target::Configured(at) => {
-            let address = authority(&endpoints[*at]);
-            let dialler = Dialler { dial: Arc::clone(dial), address };
-            endpoints[*at].connect_with_connector(dialler).await
+            let endpoint = endpoints[*at].clone();
+            let uri = endpoint.uri().clone();
+            (endpoint, uri, None)
         }
         Target::Member(address) => {
             let first = endpoints.first().expect("there is at least one");
             let scheme = first.uri().scheme_str().unwrap_or("http");
-            let origin = format!("{scheme}://{address}").parse::<Uri>();
-            let origin = origin.map_err(|error| Status::unavailable(error.to_string()))?;
-            let dialler = Dialler { dial: Arc::clone(dial), address: address.clone() };
-            first.clone().origin(origin).connect_with_connector(dialler).await
+            let uri = format!("{scheme}://{address}").parse::<Uri>();
+            let uri = uri.map_err(|error| Status::unavailable(error.to_string()))?;
+            (first.clone().origin(uri.clone()), uri, Some(address.clone()))
         }
     };
-    channel.map_err(|error| Status::from_error(Box::new(error)))
+    #[cfg(test)]
+    let address = address.or_else(|| Some(authority(&endpoint)));
+    let endpoint = match &options.tls {
+        Some(tls) => tls.applied(endpoint, &uri).map_err(failed)?,
+        None => endpoint,
+    };
+    let channel = match address {
+        Some(address) => {
+            let dialler = Dialler { dial: Arc::clone(&options.dial), address };
+            endpoint.connect_with_connector(dialler).await
+        }
+        None => endpoint.connect().await,
+    };
+    channel.map_err(failed)
 }
 
 /// Connects to one address, whatever the endpoint names.

@@ -57,6 +57,8 @@ pub(crate) struct Streams {
     nodes: mpsc::Sender<si::NodeRequest>,
     applications: mpsc::Sender<si::ApplicationRequest>,
     allocations: mpsc::Sender<si::AllocationRequest>,
+    /// Number of the session.
+    pub(crate) session: u64,
     /// Number of the last acknowledged request.
     pub(crate) taken: u64,
     /// Longest distance of messages that the scheduler promises, if it promises any.
@@ -99,7 +101,7 @@ impl<'o> Connection<'o> {
         attempt: Option<MetadataValue<Ascii>>,
         takes_redirects: bool,
     ) -> Result<Self, Status> {
-        let channel = connect::open(&options.endpoints, &options.dial, target).await?;
+        let channel = connect::open(options, target).await?;
         Ok(Self { channel, options, attempt, takes_redirects })
     }
 
@@ -209,19 +211,24 @@ impl<'o> Connection<'o> {
         readers.spawn(read(node_replies, sender.clone(), Received::Nodes));
         readers.spawn(read(application_replies, sender.clone(), Received::Applications));
         readers.spawn(read(allocation_replies, sender, Received::Allocations));
-        let streams = Streams { nodes, applications, allocations, taken, beat };
+        let streams = Streams { nodes, applications, allocations, session, taken, beat };
         Ok((streams, Incoming { received, readers }))
     }
 
-    /// Ends the session; the scheduler forgets the resource manager.
-    pub(crate) async fn deregister(&self, reason: String) -> Result<(), Status> {
+    /// Ends the session with this number; the scheduler forgets the resource manager.
+    pub(crate) async fn deregister(&self, session_id: u64, reason: String) -> Result<(), Status> {
         let request = monoceros_proto::v1::DeregisterResourceManagerRequest {
             rm_id: self.options.registration.rm_id.clone(),
+            session_id,
             reason,
-            ..Default::default()
         };
         let mut admin = AdminServiceClient::new(self.channel.clone());
         admin.deregister_resource_manager(self.request(request)).await.map(drop)
+    }
+
+    /// The connection, for other calls.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
     }
 
     fn scheduler(&self) -> SchedulerClient<Channel> {

@@ -2,7 +2,7 @@
 //! break.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use backon::BackoffBuilder as _;
@@ -16,13 +16,14 @@ use crate::connect::authority;
 use crate::connection::{Connection, Credentials, Incoming, Received, Registered, Streams};
 use crate::ending::{self, Next};
 use crate::events::{Processed, QueuedEvent};
+use crate::identity::Knowledge;
 use crate::options::Options;
 use crate::outgoing::Outgoing;
 use crate::report::in_order;
 use crate::request::{AnyRequest, Kind};
 use crate::route::{Attempted, Pace, Route};
 use crate::silence::{self, Silence};
-use crate::{Event, State};
+use crate::{Ended, Event, OwnerChannel, State};
 
 /// Interval between acknowledgements while no request carries one.
 const ACKNOWLEDGE: Duration = Duration::from_millis(200);
@@ -54,6 +55,8 @@ pub(crate) struct Driver {
     processed: Arc<Processed>,
     outgoing: Outgoing,
     session: Option<u64>,
+    /// Number of this client among those of its identity.
+    number: u64,
     /// Number of the last session, also after its end.
     last_session: Option<u64>,
     route: Route,
@@ -63,6 +66,10 @@ pub(crate) struct Driver {
     /// The incarnation of the owner that fell silent, until a member has answered a registration
     /// with it.
     suspects: Option<String>,
+    /// Whether the client before has left a pause.
+    pauses_first: bool,
+    /// Connection of the present session, for other calls of the program.
+    channel: OwnerChannel,
     /// Since when the session has streams.
     open_since: Option<Instant>,
     /// Whether the client had a session before.
@@ -89,20 +96,27 @@ impl Driver {
         events: mpsc::UnboundedSender<QueuedEvent>,
         processed: Arc<Processed>,
         invalid: Arc<Invalid>,
+        channel: OwnerChannel,
     ) -> Self {
+        let configured: Vec<_> = options.endpoints.iter().map(authority).collect();
+        let (number, known) = options.identity.begin();
+        let route = known.route.filter(|route| route.is_of(&configured));
         Self {
             outgoing: Outgoing::new(options.batch_items),
-            route: Route::new(options.endpoints.iter().map(authority).collect()),
+            route: route.unwrap_or_else(|| Route::new(configured)),
             options,
             state,
             commands,
             events,
             processed,
             session: None,
-            last_session: None,
-            silence: Silence::default(),
+            number,
+            last_session: known.last_session,
+            silence: known.silence,
             owner: None,
-            suspects: None,
+            suspects: known.suspects,
+            pauses_first: known.pauses,
+            channel,
             open_since: None,
             has_registered: false,
             invalid,
@@ -116,23 +130,29 @@ impl Driver {
         let options = self.options.clone();
         let mut pauses = options.pauses.build();
         let mut longest = Duration::MAX;
+        if self.pauses_first && !self.pause(pauses.next()).await {
+            return self.emit(Event::Ended(Status::unavailable(Ended.to_string())));
+        }
         loop {
             let begun = Instant::now();
-            let Err(mut status) = self.connected(&options).await else { return };
-            let lost_session = self.session.is_some();
-            if self.route.is_cluster() && lost_session && ending::is_loss_of_owner(&status) {
-                status = ending::owner_lost(&status);
-            }
+            let Err(answer) = self.connected(&options).await else { return };
+            let had_session = self.session.is_some();
+            let status = self.interpret(&answer);
             match ending::next(&status) {
-                Next::GiveUp => return self.emit(Event::Ended(status)),
+                Next::GiveUp => {
+                    self.leave_knowledge(false);
+                    return self.emit(Event::Ended(status));
+                }
                 Next::Register => self.session = None,
                 Next::Resume => {}
             }
-            if options.once && self.has_registered && self.session.is_none() {
-                return self.emit(Event::Ended(status));
-            }
             if self.route.is_cluster() && self.session.is_none() {
                 self.processed.drop_waiting();
+            }
+            let pace = self.choose_address(&answer, &status, had_session);
+            if options.once && self.has_registered && self.session.is_none() {
+                self.leave_knowledge(pace == Pace::AfterPause && self.route.has_several());
+                return self.emit(Event::Ended(status));
             }
             self.emit(Event::Disconnected(status.clone()));
             if begun.elapsed() >= HEALTHY {
@@ -141,17 +161,7 @@ impl Driver {
             if ending::is_short(&status) {
                 longest = SHORT;
             }
-            let attempted = Attempted {
-                lasted: self.open_since.take().map(|since| since.elapsed()),
-                stays: self.session.is_some() || ending::keeps_owner(&status),
-                is_answered: ending::reason(&status).is_some(),
-                owner: ending::owner(&status),
-                is_suspicion: self.suspects.is_some(),
-            };
-            if attempted.is_answered && !lost_session {
-                self.suspects = None;
-            }
-            if self.route.after(attempted) == Pace::AtOnce {
+            if pace == Pace::AtOnce {
                 continue;
             }
             let longest = std::mem::replace(&mut longest, Duration::MAX);
@@ -160,6 +170,43 @@ impl Driver {
                 return self.emit(Event::Ended(status));
             }
         }
+    }
+
+    /// Returns the loss of the owner if another member can serve, and else the status itself.
+    fn interpret(&self, status: &Status) -> Status {
+        let has_others = self.route.is_cluster() && self.route.has_others();
+        if self.session.is_some() && has_others && ending::is_loss_of_owner(status) {
+            return ending::owner_lost(status);
+        }
+        status.clone()
+    }
+
+    /// Chooses the address to try next. `status` is the answer as the client interprets it.
+    fn choose_address(&mut self, answer: &Status, status: &Status, had_session: bool) -> Pace {
+        let is_answered = ending::is_answered(answer);
+        let attempted = Attempted {
+            lasted: self.open_since.take().map(|since| since.elapsed()),
+            stays: self.session.is_some() || ending::keeps_owner(status),
+            is_answered,
+            owner: ending::owner(answer),
+            is_suspicion: self.suspects.is_some(),
+        };
+        if is_answered && !had_session {
+            self.suspects = None;
+        }
+        self.route.after(attempted)
+    }
+
+    /// Leaves the knowledge of the cluster to the next client of the same identity.
+    fn leave_knowledge(&self, pauses: bool) {
+        let knowledge = Knowledge {
+            route: Some(self.route.clone()),
+            silence: self.silence.clone(),
+            last_session: self.last_session,
+            suspects: self.suspects.clone(),
+            pauses,
+        };
+        self.options.identity.leave(self.number, knowledge);
     }
 
     fn emit(&self, event: Event) {
@@ -222,7 +269,7 @@ impl Driver {
 
     /// Runs one connection. `Ok` if nothing is left to send.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
-        if self.session.is_none() {
+        if self.session.is_none() && self.leave_requested.is_none() {
             // Before connecting: the program may take long, and an idle connection would be closed.
             self.wait_until_processed().await;
         }
@@ -231,15 +278,18 @@ impl Driver {
         let connection = Connection::open(options, target, attempt, self.route.takes_redirects());
         let connection = within(patience.map(|it| it.connection), connection).await?;
         let patience = patience.map(|it| it.answer);
-        if let Some(leave) = self.leave_requested.take() {
-            return self.leave(&connection, leave).await;
+        if let Some(session) = self.session_to_leave()
+            && let Some(leave) = self.leave_requested.take()
+        {
+            return self.leave(&connection, session, leave).await;
         }
         let session = match self.session {
             Some(session) => session,
             None => self.register(&connection, patience).await?,
         };
+        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.channel());
         if let Some(leave) = self.leave_requested.take() {
-            return self.leave(&connection, leave).await;
+            return self.leave(&connection, session, leave).await;
         }
         let acknowledged = self.outgoing.acknowledged();
         let streams = connection.streams(session, acknowledged, self.last_received, &self.invalid);
@@ -259,11 +309,23 @@ impl Driver {
         ended
     }
 
+    /// The session that a deregistration can end without another registration. In a cluster the
+    /// claim of a lost owner stays, so the client takes it over before it deregisters.
+    fn session_to_leave(&self) -> Option<u64> {
+        self.session.or_else(|| self.last_session.filter(|_| !self.route.is_cluster()))
+    }
+
     /// Ends the session. `Err` if another connection has to try again.
-    async fn leave(&mut self, connection: &Connection<'_>, leave: Leave) -> Result<(), Status> {
-        let done = connection.deregister(leave.reason.clone()).await;
+    async fn leave(
+        &mut self,
+        connection: &Connection<'_>,
+        session: u64,
+        leave: Leave,
+    ) -> Result<(), Status> {
+        let patience = self.route.patience().map(|it| it.answer);
+        let done = within(patience, connection.deregister(session, leave.reason.clone())).await;
         if let Err(status) = &done
-            && ending::next(status) == Next::Resume
+            && ending::may_leave_later(status)
         {
             self.leave_requested = Some(leave);
             return Err(status.clone());
@@ -290,6 +352,7 @@ impl Driver {
         (self.owner, self.suspects) = (scheduler, None);
         self.route.keep_members(members.as_deref(), self.options.shuffle);
         self.has_registered = true;
+        self.leave_knowledge(false);
         self.last_received = [0; 3];
         self.processed.begin();
         self.emit(Event::Registered { session, resumed: taken.is_some() });
@@ -362,7 +425,7 @@ impl Driver {
                         match command {
                             Command::Send(request) => self.outgoing.push(request),
                             Command::Leave(leave) => {
-                                return self.leave(connection, leave).await;
+                                return self.leave(connection, streams.session, leave).await;
                             }
                         }
                     }
@@ -391,7 +454,7 @@ impl Driver {
         }
         let Some(silent) = self.silence.tick(now) else { return Ok(()) };
         self.suspects.clone_from(&self.owner);
-        Err(Status::unavailable(format!("nothing came for {} ms", silent.as_millis())))
+        Err(ending::owner_silent(silent))
     }
 
     fn receive(&mut self, received: Received) -> Result<(), Status> {

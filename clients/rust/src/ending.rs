@@ -1,10 +1,14 @@
 //! Decides how the client continues after a call or stream has ended.
 
-use tonic::metadata::MetadataValue;
+use std::time::Duration;
+
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
 /// Reason that the client itself gives to the loss of its owner in a cluster.
-const OWNER_LOST: &str = "OWNER_LOST";
+const OWNER_LOST: &str = "C_OWNER_LOST";
+/// Reason that the client itself gives to the silence of its owner.
+const SILENT: &str = "C_SILENT";
 
 /// How the client continues after the end of a call or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +35,31 @@ pub fn is_lost(status: &Status) -> bool {
 
 /// The loss of the owner in a cluster, because of this status: another member can serve.
 pub(crate) fn owner_lost(status: &Status) -> Status {
-    let mut metadata = status.metadata().clone();
-    metadata.insert("x-si-reason", MetadataValue::from_static(OWNER_LOST));
     let text = format!("the owner was lost: {}", status.message());
+    with_reason(text, status.metadata().clone(), OWNER_LOST)
+}
+
+/// The silence of the owner in a cluster.
+pub(crate) fn owner_silent(silent: Duration) -> Status {
+    let text = format!("the scheduler is silent: nothing came for {} ms", silent.as_millis());
+    with_reason(text, MetadataMap::new(), SILENT)
+}
+
+fn with_reason(text: String, mut metadata: MetadataMap, reason: &'static str) -> Status {
+    metadata.insert("x-si-reason", MetadataValue::from_static(reason));
     Status::with_metadata(Code::Unavailable, text, metadata)
+}
+
+/// Whether the scheduler itself gave a reason.
+pub(crate) fn is_answered(status: &Status) -> bool {
+    reason(status).is_some_and(|reason| ![OWNER_LOST, SILENT].contains(&reason))
+}
+
+/// Whether a deregistration was refused by a member that may not decide, and is to be tried again.
+pub(crate) fn may_leave_later(status: &Status) -> bool {
+    next(status) == Next::Resume
+        || is_short(status)
+        || matches!(reason(status), Some("NOT_OWNER" | "SESSION_MOVED"))
 }
 
 /// Whether the end of a stream or a call is that of its connection or its member, not of a session
@@ -81,7 +106,8 @@ pub(crate) fn next(status: &Status) -> Next {
             | "OWNER_UNREACHABLE"
             | "ARBITER_UNAVAILABLE"
             | "CLAIM_CONTENDED"
-            | OWNER_LOST,
+            | OWNER_LOST
+            | SILENT,
         ) => Next::Register,
         Some("SESSION_SUPERSEDED" | "STREAM_DISPLACED" | "DEREGISTERED") => Next::GiveUp,
         Some(
@@ -125,7 +151,10 @@ mod tests {
 
     #[test]
     fn a_lost_owner_is_replaced() {
-        assert!(is_lost(&owner_lost(&Status::unavailable("silent"))));
+        assert!(is_lost(&owner_lost(&Status::unavailable("broken"))));
+        let silent = owner_silent(Duration::from_millis(305));
+        assert!(is_lost(&silent) && !is_answered(&silent) && !may_leave_later(&silent));
+        assert_eq!(silent.message(), "the scheduler is silent: nothing came for 305 ms");
         assert!(is_loss_of_owner(&Status::unknown("connection reset")));
         let because = |reason: &str| {
             let mut status = Status::unavailable("so");

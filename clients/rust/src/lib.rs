@@ -67,10 +67,11 @@ mod stubs;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
+use tonic::transport::Channel;
 
 pub use monoceros_proto::si::v1 as si;
 pub use monoceros_proto::v1 as callback;
@@ -89,12 +90,16 @@ use crate::request::AnyRequest;
 /// Queued requests for the client's task.
 const COMMANDS_AHEAD: usize = 1_024;
 
+/// The connection of the last session.
+type OwnerChannel = Arc<Mutex<Option<Channel>>>;
+
 /// Sends requests to the scheduler. Clones share one resource manager. When the last clone is
 /// dropped, the requests made before are still delivered, and then the streams end.
 #[derive(Clone, Debug)]
 pub struct Client {
     commands: mpsc::Sender<Command>,
     invalid: Arc<Invalid>,
+    channel: OwnerChannel,
 }
 
 /// A message from the scheduler, or a change of the connection.
@@ -158,12 +163,14 @@ impl Client {
     pub fn start(options: Options, state: impl State) -> (Self, Events) {
         let (commands, received) = mpsc::channel(COMMANDS_AHEAD);
         let (queue, events) = mpsc::unbounded_channel();
-        let (processed, invalid) = (Arc::default(), Arc::default());
+        let (processed, invalid, channel) = (Arc::default(), Arc::default(), Arc::default());
         let events = Events::new(events, Arc::clone(&processed));
+        let client = Self { commands, invalid, channel };
+        let (invalid, channel) = (Arc::clone(&client.invalid), Arc::clone(&client.channel));
         let driver =
-            Driver::new(options, Arc::new(state), received, queue, processed, Arc::clone(&invalid));
+            Driver::new(options, Arc::new(state), received, queue, processed, invalid, channel);
         tokio::spawn(driver.run());
-        (Self { commands, invalid }, events)
+        (client, events)
     }
 
     /// Reports new, changed or removed nodes.
@@ -210,8 +217,15 @@ impl Client {
         self.invalid.request();
     }
 
+    /// Returns the connection of the last session, for calls of other services. In a cluster it leads
+    /// to the member that served the resource manager then. `None` before the first registration.
+    pub fn channel(&self) -> Option<Channel> {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Ends the session: the scheduler forgets the resource manager. Waits until that is done.
-    /// Unacknowledged requests are lost.
+    /// Unacknowledged requests are lost. In a cluster whose owner is lost, another member takes over
+    /// the resource manager first.
     pub async fn leave(&self, reason: &str) -> Result<(), Status> {
         let ended = || Status::unavailable(Ended.to_string());
         let (left, done) = oneshot::channel();

@@ -6,10 +6,10 @@ use std::time::Duration;
 use backon::ExponentialBuilder;
 use monoceros_proto::si::v1 as si;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::Endpoint;
+use tonic::transport::{ClientTlsConfig, Endpoint};
 
 use crate::callbacks::Callbacks;
-use crate::connect::{self, Dial};
+use crate::connect::{self, Dial, Tls};
 use crate::identity::Identity;
 use crate::outgoing::BATCH_ITEMS;
 use crate::route::{self, Shuffle};
@@ -35,6 +35,7 @@ fn kept_alive(endpoint: Endpoint) -> Endpoint {
 pub struct Options {
     /// Never empty.
     pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) tls: Option<Tls>,
     pub(crate) dial: Dial,
     pub(crate) shuffle: Shuffle,
     pub(crate) registration: si::RegisterResourceManagerRequest,
@@ -51,8 +52,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Registers as `rm_id` with the scheduler at `endpoint`, which may have TLS. The endpoint gets
-    /// a keep-alive of 20 s, so that a dead connection is detected.
+    /// Registers as `rm_id` with the scheduler at `endpoint`. The endpoint gets a keep-alive of 20 s,
+    /// so that a dead connection is detected. If it has TLS of its own, the members of a cluster are
+    /// connected to with that, and their certificates have to be valid for its name; see
+    /// [`Self::tls`].
     pub fn new(endpoint: Endpoint, rm_id: impl Into<String>) -> Self {
         let registration =
             si::RegisterResourceManagerRequest { rm_id: rm_id.into(), ..Default::default() };
@@ -64,6 +67,7 @@ impl Options {
             .without_max_times();
         Self {
             endpoints: vec![kept_alive(endpoint)],
+            tls: None,
             dial: connect::tcp(),
             shuffle: route::shuffle,
             registration,
@@ -91,8 +95,7 @@ impl Options {
 
     /// Adds an address of the same scheduler, which is tried if those before do not answer. In a
     /// cluster one address that answers is enough: its members name each other. They are connected
-    /// to with the settings of the first endpoint, so with TLS their certificates have to be valid
-    /// for its name.
+    /// to with the settings of the first endpoint.
     #[must_use]
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoints.push(kept_alive(endpoint));
@@ -101,7 +104,7 @@ impl Options {
 
     /// Adds addresses such as `http://127.0.0.1:50051`, see [`Self::endpoint`]. Fails if one is no
     /// URI.
-    pub fn addresses<A: Into<String>>(
+    pub fn other_addresses<A: Into<String>>(
         mut self,
         addresses: impl IntoIterator<Item = A>,
     ) -> Result<Self, tonic::transport::Error> {
@@ -109,6 +112,27 @@ impl Options {
             self = self.endpoint(Endpoint::from_shared(address.into())?);
         }
         Ok(self)
+    }
+
+    /// Connects with TLS to all addresses, which begin with `https`, and to the members of a cluster.
+    /// The certificate of each has to be valid for the host of its own address, whatever name
+    /// `config` has. Fails if the configuration cannot be used.
+    pub fn tls(mut self, config: ClientTlsConfig) -> Result<Self, tonic::transport::Error> {
+        let tls = Tls { config, name: None };
+        let first = &self.endpoints[0];
+        tls.applied(first.clone(), first.uri())?;
+        self.tls = Some(tls);
+        Ok(self)
+    }
+
+    /// Sets one name for which the certificates of all addresses have to be valid, in place of the
+    /// host of each. It has no effect without [`Self::tls`], which has to be called before.
+    #[must_use]
+    pub fn tls_name(mut self, name: impl Into<String>) -> Self {
+        if let Some(tls) = &mut self.tls {
+            tls.name = Some(name.into());
+        }
+        self
     }
 
     /// Sets the queue configuration.
@@ -141,7 +165,8 @@ impl Options {
     }
 
     /// Sets the identity, so that the members of a cluster take this client for the same process as
-    /// an earlier one that has ended.
+    /// an earlier one that has ended. The client continues with the addresses that the earlier one
+    /// knew, if the configured ones are the same.
     #[must_use]
     pub fn identity(mut self, identity: Identity) -> Self {
         self.identity = identity;
@@ -149,7 +174,8 @@ impl Options {
     }
 
     /// Takes over the session of an earlier instance if there is one, without reporting the state.
-    /// Without this option that session ends.
+    /// Without this option that session ends. In a cluster it ends in any case, and the state is
+    /// reported.
     #[must_use]
     pub fn take_over(mut self) -> Self {
         self.takes_over = true;

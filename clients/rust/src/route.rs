@@ -12,18 +12,18 @@
 //!   circle are asked at most twice as often as there are addresses before a pause.
 //! * With a single address each attempt but the first is preceded by a pause.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 /// Most members that are kept, and bytes of an address.
-const MOST_MEMBERS: usize = 64;
+const MOST_MEMBERS: usize = 100;
 const ADDRESS_BYTES: usize = 256;
 /// Times in the first round, if there are other addresses. Doubled in each round.
 const PATIENCE: Patience =
     Patience { connection: Duration::from_secs(1), answer: Duration::from_secs(5) };
 /// Longest times, if there are other addresses.
 const MOST_PATIENCE: Patience =
-    Patience { connection: Duration::from_secs(5), answer: Duration::from_secs(30) };
+    Patience { connection: Duration::from_secs(5), answer: Duration::from_secs(60) };
 /// A session that lasted at least this long is no brief one.
 const BRIEF: Duration = Duration::from_secs(1);
 /// Most brief sessions in a row that are followed by another one at once.
@@ -52,7 +52,7 @@ pub(crate) type Shuffle = fn(&mut [String]);
 
 /// Shuffles members by random numbers of the system. Keeps their order if there are none.
 pub(crate) fn shuffle(members: &mut [String]) {
-    let mut bytes = [0; 2 * MOST_MEMBERS];
+    let mut bytes = vec![0; 2 * members.len()];
     if getrandom::fill(&mut bytes).is_err() {
         return;
     }
@@ -63,7 +63,7 @@ pub(crate) fn shuffle(members: &mut [String]) {
 }
 
 /// The addresses, and the position among them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Route {
     /// Host and port of the configured addresses. Never empty.
     configured: Vec<String>,
@@ -121,6 +121,11 @@ impl Route {
         }
     }
 
+    /// Whether these are the configured addresses.
+    pub(crate) fn is_of(&self, configured: &[String]) -> bool {
+        self.configured == configured
+    }
+
     /// The address to try now.
     pub(crate) fn current(&self) -> &Target {
         &self.current
@@ -129,6 +134,17 @@ impl Route {
     /// Whether the scheduler is a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         !self.members.is_empty()
+    }
+
+    /// Whether there are addresses besides those of the present owner.
+    pub(crate) fn has_others(&self) -> bool {
+        let owner = self.members.first().map(|owner| self.target(owner));
+        self.all().into_iter().any(|target| target != self.current && Some(&target) != owner.as_ref())
+    }
+
+    /// Whether there are addresses besides the present one.
+    pub(crate) fn has_several(&self) -> bool {
+        self.all().len() > 1
     }
 
     /// Whether members may answer with the owner's address in place of forwarding.
@@ -140,21 +156,24 @@ impl Route {
     pub(crate) fn patience(&self) -> Option<Patience> {
         let factor = 1 << self.round.min(5);
         let longer = |first: Duration, most: Duration| first.saturating_mul(factor).min(most);
-        (self.all().len() > 1).then_some(Patience {
+        self.has_several().then_some(Patience {
             connection: longer(PATIENCE.connection, MOST_PATIENCE.connection),
             answer: longer(PATIENCE.answer, MOST_PATIENCE.answer),
         })
     }
 
-    /// Keeps the members that a registration was answered with. Those after the owner are shuffled.
+    /// Keeps the members that a registration was answered with. Those after the owner are shuffled
+    /// before the list is cut, so that none is left out by all clients.
     pub(crate) fn keep_members(&mut self, list: Option<&str>, shuffle: Shuffle) {
         let members = list.unwrap_or_default().split(',').map(str::trim);
         let is_address = |address: &&str| !address.is_empty() && address.len() <= ADDRESS_BYTES;
-        self.members =
-            members.filter(is_address).take(MOST_MEMBERS).map(ToOwned::to_owned).collect();
+        let mut seen = HashSet::new();
+        let members = members.filter(is_address).filter(|&address| seen.insert(address));
+        self.members = members.map(ToOwned::to_owned).collect();
         if let [_, others @ ..] = &mut self.members[..] {
             shuffle(others);
         }
+        self.members.truncate(MOST_MEMBERS);
     }
 
     /// Chooses the next address.
@@ -346,6 +365,29 @@ mod tests {
     }
 
     #[test]
+    fn each_member_of_a_long_list_is_kept_by_some_clients() {
+        let list: Vec<_> = (0..2 * MOST_MEMBERS).map(|number| format!("m{number}:1")).collect();
+        let mut route = route(&["a"], "");
+        let mut kept = HashSet::new();
+        for _ in 0..40 {
+            route.keep_members(Some(&list.join(",")), shuffle);
+            assert_eq!((route.members.len(), &route.members[0]), (MOST_MEMBERS, &list[0]));
+            kept.extend(route.members.clone());
+        }
+        assert_eq!(kept.len(), list.len());
+    }
+
+    #[test]
+    fn an_owner_has_no_others_although_it_has_two_addresses() {
+        let alone = route(&["service"], "a");
+        assert!(!alone.has_others() && alone.has_several());
+        let beside_another = route(&["service"], "a,b");
+        assert!(beside_another.has_others() && beside_another.has_several());
+        let single = route(&["a"], "");
+        assert!(!single.has_others() && !single.has_several());
+    }
+
+    #[test]
     fn members_forward_after_a_redirect_to_nowhere() {
         let mut route = route(&["service"], "");
         let to = Attempted { owner: Some("10.0.0.7:1"), is_answered: true, ..failed() };
@@ -368,9 +410,11 @@ mod tests {
 
     #[test]
     fn lists_are_bounded() {
-        let list = vec!["host:1"; 1_000].join(",") + "," + &"x".repeat(300);
-        let mut route = route(&["a"], &list);
-        assert_eq!(route.members.len(), MOST_MEMBERS);
+        let list: Vec<_> = (0..1_000).map(|number| format!("host:{number}")).collect();
+        let mut route = route(&["a"], &(list.join(",") + "," + &"x".repeat(300)));
+        assert_eq!(route.members, list[..MOST_MEMBERS]);
+        route.keep_members(Some("a, a,b,a"), |_| {});
+        assert_eq!(route.members, ["a", "b"]);
         route.keep_members(Some(" b ,,c"), shuffle);
         assert_eq!(route.members, ["b", "c"]);
         route.keep_members(None, shuffle);

@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_secs(60);
 const WEIGHT: u32 = 8;
 
 /// Counts the silence of the owner.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Silence {
     /// `None` if the owner promises no beats.
     counted: Option<Counted>,
@@ -38,7 +38,7 @@ pub(crate) struct Silence {
     last_alarm: Option<Instant>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Counted {
     /// Mean distance of messages.
     mean: Duration,

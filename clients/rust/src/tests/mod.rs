@@ -40,7 +40,7 @@ fn ms(millis: u64) -> Duration {
 fn options(members: &Members, addresses: &[&str]) -> Options {
     let url = |address: &str| format!("http://{address}");
     let options = Options::at(url(addresses[0]), "rm").unwrap();
-    let mut options = options.addresses(addresses[1..].iter().map(|it| url(it))).unwrap();
+    let mut options = options.other_addresses(addresses[1..].iter().map(|it| url(it))).unwrap();
     options.dial = members.dial();
     // Members are tried in the order of their names.
     options.shuffle = |_| {};
