@@ -139,7 +139,9 @@ impl Route {
     /// Whether there are addresses besides those of the present owner.
     pub(crate) fn has_others(&self) -> bool {
         let owner = self.members.first().map(|owner| self.target(owner));
-        self.all().into_iter().any(|target| target != self.current && Some(&target) != owner.as_ref())
+        self.all()
+            .into_iter()
+            .any(|target| target != self.current && Some(&target) != owner.as_ref())
     }
 
     /// Whether there are addresses besides the present one.

@@ -11,6 +11,7 @@ use monoceros_proto::si::legacy::v0;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
 use monoceros_proto::v1::core_message::Body;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::io::{
     AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split,
 };
@@ -19,9 +20,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep};
 use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 use tonic::metadata::MetadataMap;
-use tonic::transport::Server;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::admin::Admin;
 use super::servers::scheduler_server::{Scheduler, SchedulerServer};
 use super::servers::v1::callback_service_server::{CallbackService, CallbackServiceServer};
 use crate::connect::{Dial, Io};
@@ -67,6 +69,10 @@ struct Shared {
     end: HashMap<u64, mpsc::UnboundedSender<Status>>,
     /// Answers in place of a claim, by member.
     refusals: HashMap<String, Vec<Status>>,
+    /// Answers in place of a deregistration, by member.
+    refused_to_leave: HashMap<String, Vec<Status>>,
+    /// Deregistrations: the member that received it, and the session.
+    left: Vec<(String, u64)>,
     /// Members whose beats have stopped although they live.
     mute: Vec<String>,
     /// Members that are heard by others although they stand still.
@@ -103,8 +109,31 @@ impl Members {
         self.0.lock().unwrap()
     }
 
+    /// Starts members with TLS, given as address and the name for which the certificate is valid.
+    /// Returns also the certificate of their authority.
+    pub(super) fn with_certificates(names: &[(&str, &str)]) -> (Self, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = authority.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(authority, key);
+        let members = Self::default();
+        for (address, name) in names {
+            let key = KeyPair::generate().unwrap();
+            let certificate = CertificateParams::new(vec![(*name).to_owned()]).unwrap();
+            let certificate = certificate.signed_by(&key, &issuer).unwrap();
+            let identity = Identity::from_pem(certificate.pem(), key.serialize_pem());
+            members.serve(address, Some(ServerTlsConfig::new().identity(identity)));
+        }
+        (members, ca)
+    }
+
     /// Starts a member.
     pub(super) fn add(&self, address: &str) {
+        self.serve(address, None);
+    }
+
+    fn serve(&self, address: &str, tls: Option<ServerTlsConfig>) {
         let (connections, accepted) = mpsc::unbounded_channel();
         let member = Arc::new(Member { address: address.to_owned(), members: self.clone() });
         let mut tasks = JoinSet::new();
@@ -112,8 +141,13 @@ impl Members {
             let accepted =
                 futures::StreamExt::map(UnboundedReceiverStream::new(accepted), io::Result::Ok);
             let callbacks = CallbackServiceServer::from_arc(Arc::clone(&member));
+            let admin = Admin(Arc::clone(&member));
             let scheduler = SchedulerServer::from_arc(member);
-            let server = Server::builder().add_service(scheduler).add_service(callbacks);
+            let mut server = Server::builder();
+            if let Some(tls) = tls {
+                server = server.tls_config(tls).unwrap();
+            }
+            let server = server.add_service(scheduler).add_service(callbacks).add_service(admin);
             server.serve_with_incoming(accepted).await.unwrap();
         });
         let process = Process { connections, line: watch::channel(Line::Open).0, tasks };
@@ -152,6 +186,16 @@ impl Members {
     /// Makes a member refuse its next registrations.
     pub(super) fn refuse(&self, address: &str, status: Status, times: usize) {
         self.shared().refusals.insert(address.to_owned(), vec![status; times]);
+    }
+
+    /// Makes a member refuse the next deregistrations.
+    pub(super) fn refuse_to_deregister(&self, address: &str, status: Status, times: usize) {
+        self.shared().refused_to_leave.insert(address.to_owned(), vec![status; times]);
+    }
+
+    /// The deregistrations that members received.
+    pub(super) fn left(&self) -> Vec<(String, u64)> {
+        self.shared().left.clone()
     }
 
     /// Ends the streams of a session.
@@ -208,7 +252,7 @@ async fn relay(
 }
 
 /// The service of one member.
-struct Member {
+pub(super) struct Member {
     address: String,
     members: Members,
 }
@@ -258,6 +302,15 @@ impl Member {
         shared.epoch += 1;
         shared.owner = Some(self.address.clone());
         Ok(shared.epoch)
+    }
+
+    pub(super) fn deregister(
+        &self,
+        request: &cb::DeregisterResourceManagerRequest,
+    ) -> Result<(), Status> {
+        let mut shared = self.members.shared();
+        shared.left.push((self.address.clone(), request.session_id));
+        shared.refused_to_leave.get_mut(&self.address).and_then(Vec::pop).map_or(Ok(()), Err)
     }
 
     fn list(&self) -> String {

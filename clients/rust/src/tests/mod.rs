@@ -1,6 +1,10 @@
 //! Stories of a client whose owner is lost, told by members that are no scheduler, in virtual time.
 
+mod admin;
+mod leave;
 mod members;
+mod successors;
+mod tls;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -337,4 +341,26 @@ async fn a_client_of_one_session_ends_with_its_owner() {
     members.freeze("m1");
     let Event::Ended(status) = program.next().await else { panic!("it goes on") };
     assert!(crate::is_lost(&status), "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_member_is_registered_at_again_when_it_is_silent() {
+    let members = Members::start(&["m1"]);
+    let mut program = Program::registered(options(&members, &["m1"])).await;
+    sleep(Duration::from_secs(2)).await;
+    members.mute("m1");
+    assert_eq!(crate::reason(&program.loss().await), Some("C_SILENT"));
+    assert_eq!(program.session().await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_member_continues_the_session_after_a_broken_stream() {
+    let members = Members::start(&["m1"]);
+    let mut program = Program::registered(options(&members, &["m1"])).await;
+    sleep(Duration::from_secs(2)).await;
+    members.end(1, &Status::unavailable("broken"));
+    assert_eq!(crate::reason(&program.loss().await), None);
+    program.ask("a").await;
+    assert_eq!(program.placed("a").await, "m1");
+    assert_eq!(members.knocked(), ["m1"]);
 }
