@@ -238,12 +238,20 @@ pub(super) fn endpoint(
         .ok()
         .with_context(|| format!("`{}` ({said_by}) is not HOST:PORT", clean(address)))?
         .connect_timeout(PATIENCE);
-    let Some(ca) = &args.ca else { return Ok(endpoint) };
+    match tls(args)? {
+        Some(tls) => endpoint.tls_config(tls).context("TLS"),
+        None => Ok(endpoint),
+    }
+}
+
+/// Returns the TLS that the flags ask for.
+pub(super) fn tls(args: &ConnectArgs) -> anyhow::Result<Option<ClientTlsConfig>> {
+    let Some(ca) = &args.ca else { return Ok(None) };
     let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(ca)?));
     if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
         tls = tls.identity(Identity::from_pem(pem(cert)?, pem(key)?));
     }
-    endpoint.tls_config(tls).context("TLS")
+    Ok(Some(tls))
 }
 
 /// Returns the value of the `authorization` header.

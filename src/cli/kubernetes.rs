@@ -129,6 +129,7 @@ fn remote(
     };
     Ok(Service {
         endpoint: connect::endpoint(connect, address.trim_end_matches('/'), "--scheduler")?,
+        tls: connect::tls(connect)?,
         authorization: connect::authorization(connect)?,
         rm_id: connect.rm.clone().unwrap_or_else(|| RM_ID.to_owned()),
         instance: String::new(),

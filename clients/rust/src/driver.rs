@@ -68,7 +68,7 @@ pub(crate) struct Driver {
     suspects: Option<String>,
     /// Whether the client before has left a pause.
     pauses_first: bool,
-    /// Connection of the present session, for other calls of the program.
+    /// The last connection, for other calls of the program.
     channel: OwnerChannel,
     /// Since when the session has streams.
     open_since: Option<Instant>,
@@ -277,6 +277,7 @@ impl Driver {
         let target = self.route.current();
         let connection = Connection::open(options, target, attempt, self.route.takes_redirects());
         let connection = within(patience.map(|it| it.connection), connection).await?;
+        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.channel());
         let patience = patience.map(|it| it.answer);
         if let Some(session) = self.session_to_leave()
             && let Some(leave) = self.leave_requested.take()
@@ -287,7 +288,6 @@ impl Driver {
             Some(session) => session,
             None => self.register(&connection, patience).await?,
         };
-        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.channel());
         if let Some(leave) = self.leave_requested.take() {
             return self.leave(&connection, session, leave).await;
         }

@@ -90,7 +90,7 @@ use crate::request::AnyRequest;
 /// Queued requests for the client's task.
 const COMMANDS_AHEAD: usize = 1_024;
 
-/// The connection of the last session.
+/// The last connection of a client.
 type OwnerChannel = Arc<Mutex<Option<Channel>>>;
 
 /// Sends requests to the scheduler. Clones share one resource manager. When the last clone is
@@ -217,8 +217,9 @@ impl Client {
         self.invalid.request();
     }
 
-    /// Returns the connection of the last session, for calls of other services. In a cluster it leads
-    /// to the member that served the resource manager then. `None` before the first registration.
+    /// Returns the last connection, for calls of other services. In a cluster it leads to the member
+    /// that serves the resource manager; after a loss, to the one that was reached last. `None` before
+    /// the first connection.
     pub fn channel(&self) -> Option<Channel> {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

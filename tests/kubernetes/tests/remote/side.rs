@@ -48,6 +48,7 @@ impl Side {
         let (scheduler, stop, serves) = serve(TcpListener::from_std(listener).unwrap());
         let service = Service {
             endpoint: Endpoint::from_shared(format!("http://{address}")).unwrap(),
+            tls: None,
             authorization: None,
             rm_id: RM.to_owned(),
             instance: "test".to_owned(),

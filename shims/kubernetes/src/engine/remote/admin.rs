@@ -1,11 +1,12 @@
-//! Calls of the service outside of the session: explanations and new queues.
+//! Calls of the service outside of the session: explanations and new queues. They use the connection
+//! of the session, which in a cluster leads to a member that lives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use monoceros_actors::config::DEFAULT_PARTITION;
-use monoceros_client::{AdminServiceClient, callback as v1, reason, si};
+use monoceros_client::{AdminServiceClient, Client, callback as v1, reason, si};
 use tokio::time::sleep;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
@@ -18,24 +19,18 @@ use crate::shim::Explanation;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest response, in bytes.
 const MESSAGE_BYTES: usize = 64 << 20;
-/// Pause before a silent connection is probed, and timeout of the probe.
-const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Client of the admin service. It connects when it is first used.
+/// Calls of the admin service.
 #[derive(Clone, Debug)]
 pub(super) struct Admin {
-    client: AdminServiceClient<Channel>,
     authorization: Option<MetadataValue<Ascii>>,
     rm_id: String,
 }
 
 impl Admin {
     pub(super) fn new(service: &Service) -> Self {
-        let Service { endpoint, authorization, rm_id, .. } = service.clone();
-        let endpoint = endpoint.http2_keep_alive_interval(KEEPALIVE).keep_alive_timeout(KEEPALIVE);
-        let client = AdminServiceClient::new(endpoint.connect_lazy());
-        let client = client.max_decoding_message_size(MESSAGE_BYTES);
-        Self { client, authorization, rm_id }
+        let Service { authorization, rm_id, .. } = service.clone();
+        Self { authorization, rm_id }
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -49,14 +44,20 @@ impl Admin {
 
     /// Returns why the asks of an application are pending, or one of them. Empty if that is
     /// unknown.
-    pub(super) async fn explain(&self, application: &str, key: Option<&str>) -> Vec<Explanation> {
+    pub(super) async fn explain(
+        &self,
+        channel: Option<Channel>,
+        application: &str,
+        key: Option<&str>,
+    ) -> Vec<Explanation> {
+        let Some(channel) = channel else { return Vec::new() };
         let request = v1::ExplainApplicationRequest {
             partition_name: format!("[{}]{DEFAULT_PARTITION}", self.rm_id),
             application_id: application.to_owned(),
             allocation_key: key.unwrap_or_default().to_owned(),
             ..Default::default()
         };
-        let explained = self.client.clone().explain_application(self.request(request)).await;
+        let explained = on(channel).explain_application(self.request(request)).await;
         let explained = explained.map(|answer| answer.into_inner().explanations);
         let entry = |entry: v1::Explanation| {
             let v1::Explanation { allocation_keys, cause, object, message, gang, .. } = entry;
@@ -69,6 +70,7 @@ impl Admin {
     /// was rejected.
     pub(super) async fn configure(
         &self,
+        client: &Client,
         config: String,
         extra_config: BTreeMap<String, String>,
     ) -> Result<(), String> {
@@ -84,7 +86,12 @@ impl Admin {
             .with_jitter()
             .without_max_times();
         for pause in pauses.build() {
-            let updated = self.client.clone().update_config(self.request(request.clone())).await;
+            // Another member may serve the session by now.
+            let Some(channel) = client.channel() else {
+                sleep(pause).await;
+                continue;
+            };
+            let updated = on(channel).update_config(self.request(request.clone())).await;
             match updated.map(tonic::Response::into_inner) {
                 Ok(answer) if answer.success => return Ok(()),
                 Ok(answer) => return Err(answer.reason),
@@ -94,6 +101,11 @@ impl Admin {
         }
         unreachable!("it is tried for ever")
     }
+}
+
+/// The admin service on a connection.
+fn on(channel: Channel) -> AdminServiceClient<Channel> {
+    AdminServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES)
 }
 
 /// Returns whether a retry may succeed.

@@ -2,7 +2,9 @@
 //!
 //! # How
 //! Each registration is a client of its own with one session. When the session is lost, the shim
-//! registers again and sends everything again. So no message of one session reaches another.
+//! registers again and sends everything again. So no message of one session reaches another. All
+//! clients have one identity: after the loss of an owner in a cluster the next one begins at another
+//! member, with the addresses that the last one knew.
 //! Predicates come through the callback stream and are answered from the scene.
 //!
 //! # Invariants
@@ -28,7 +30,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::Endpoint;
+use tonic::transport::{ClientTlsConfig, Endpoint};
 use tonic::{Code, Status};
 
 use self::admin::Admin;
@@ -52,6 +54,9 @@ const PREDICATES: (&str, &str) = ("callback.predicates", "required");
 pub struct Service {
     /// Address of the service.
     pub endpoint: Endpoint,
+    /// TLS of the service and of the other members of its cluster. Each has to prove the host of its
+    /// own address.
+    pub tls: Option<ClientTlsConfig>,
     /// Value of the `authorization` header, if the service needs one.
     pub authorization: Option<MetadataValue<Ascii>>,
     /// Name of the cluster at the service.
@@ -64,8 +69,7 @@ pub struct Service {
 #[derive(Debug)]
 pub struct Remote {
     service: Service,
-    /// Of all sessions, so that a member of a cluster serves the next one without waiting for the
-    /// lease of a lost owner.
+    /// Identity of all clients, one after the other.
     identity: Identity,
     scene: SharedScene,
     notifications: UnboundedSender<Notification>,
@@ -111,7 +115,7 @@ impl Remote {
     async fn open(&self, queues: &Queues) -> Result<(), Status> {
         // Ends the old session before the next one can act.
         drop(self.session().take());
-        let Service { endpoint, authorization, rm_id, instance } = &self.service;
+        let Service { endpoint, tls, authorization, rm_id, instance } = &self.service;
         let outage = &self.outage;
         let answers =
             Answers::new(Arc::clone(&self.scene), self.notifications.clone(), Arc::clone(outage));
@@ -136,6 +140,10 @@ impl Remote {
             .callbacks(answers.clone())
             .pauses(pauses)
             .once();
+        if let Some(tls) = tls {
+            let unusable = |error| Status::failed_precondition(format!("TLS: {error}"));
+            options = options.tls(tls.clone()).map_err(unusable)?;
+        }
         if let Ok(instance) = instance.parse() {
             options = options.instance(instance);
         }
@@ -181,13 +189,15 @@ impl Remote {
                 Ok(())
             }
             EngineOrder::Configure { queues, extra } => {
-                self.configure(queues, extra).await;
+                self.configure(client, queues, extra).await;
                 Ok(())
             }
             EngineOrder::Explain(application, about) => {
                 let (admin, notifications) = (self.admin.clone(), self.notifications.clone());
+                // Without the client, so that its session can end meanwhile.
+                let channel = client.channel();
                 tokio::spawn(async move {
-                    let entries = admin.explain(&application, about.as_deref()).await;
+                    let entries = admin.explain(channel, &application, about.as_deref()).await;
                     notifications
                         .send(Notification::Explained { application, about, entries })
                         .ok();
@@ -200,10 +210,10 @@ impl Remote {
     }
 
     /// Puts new queues in force, and aborts an earlier attempt.
-    async fn configure(&self, queues: String, all: BTreeMap<String, String>) {
+    async fn configure(&self, client: Client, queues: String, all: BTreeMap<String, String>) {
         let (admin, notifications) = (self.admin.clone(), self.notifications.clone());
         let configuring = tokio::spawn(async move {
-            let outcome = admin.configure(queues, extra(all)).await;
+            let outcome = admin.configure(&client, queues, extra(all)).await;
             notifications.send(Notification::Configured(outcome)).ok();
         });
         if let Some(session) = &mut *self.session() {
