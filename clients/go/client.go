@@ -37,10 +37,10 @@ type Handler interface {
 type Config struct {
 	// Target is the address of the scheduler, as grpc.NewClient takes it.
 	Target string
-	// Targets are further addresses of the same scheduler, such as those of other members of its cluster.
+	// OtherAddresses are further addresses of the same scheduler, such as those of other members of its cluster.
 	// The client learns the addresses of all members from the scheduler, so one that lives when the client
 	// starts is enough.
-	Targets []string
+	OtherAddresses []string
 	// DialOptions are added to those of the client. Without any, the connection has no TLS.
 	DialOptions []grpc.DialOption
 
@@ -177,10 +177,10 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("monoceros: Config.Target `%s`: %w", config.Target, err)
 	}
-	for _, target := range config.Targets {
+	for _, target := range config.OtherAddresses {
 		other, err := newLink(target, options)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("monoceros: Config.Targets `%s`: %w", target, err), link.close())
+			return nil, errors.Join(fmt.Errorf("monoceros: Config.OtherAddresses `%s`: %w", target, err), link.close())
 		}
 		other.close()
 	}
@@ -192,7 +192,7 @@ func New(config Config) (*Client, error) {
 		config:        config,
 		clock:         monotonic{},
 		link:          link,
-		route:         newRoute(append([]string{config.Target}, config.Targets...)...),
+		route:         newRoute(append([]string{config.Target}, config.OtherAddresses...)...),
 		vigil:         &vigil{clock: monotonic{}},
 		proof:         proof,
 		shuffle:       shuffled,
@@ -210,8 +210,8 @@ func (c *Config) check() error {
 	switch {
 	case isBlank(c.Target):
 		return errors.New("monoceros: Config.Target is empty")
-	case slices.ContainsFunc(c.Targets, isBlank):
-		return errors.New("monoceros: Config.Targets has an empty address")
+	case slices.ContainsFunc(c.OtherAddresses, isBlank):
+		return errors.New("monoceros: Config.OtherAddresses has an empty address")
 	case c.RM == "":
 		return errors.New("monoceros: Config.RM is empty")
 	case !isPrintable(c.RM):

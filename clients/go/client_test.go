@@ -38,19 +38,19 @@ func made(t *testing.T, config Config) *Client {
 func TestNewNamesTheFieldThatIsWrong(t *testing.T) {
 	yes := func(Question) (bool, string) { return true, "" }
 	for field, spoil := range map[string]func(*Config){
-		"Target":      func(c *Config) { c.Target = " " },
-		"Targets has": func(c *Config) { c.Targets = []string{"a:1", ""} },
-		"Targets `":   func(c *Config) { c.Targets = []string{"dns://%zz/"} },
-		"RM is e":     func(c *Config) { c.RM = "" },
-		"RM is \"":    func(c *Config) { c.RM = "a\nb" },
-		"Instance":    func(c *Config) { c.Instance = "ä" },
-		"State":       func(c *Config) { c.State = nil },
-		"both set":    func(c *Config) { c.Remember = true },
-		"Remember":    func(c *Config) { c.State, c.Remember, c.Attach, c.Instance = nil, true, true, "i" },
-		"Handler":     func(c *Config) { c.Handler = nil },
-		"Attach":      func(c *Config) { c.Attach = true },
-		"MaxMessage":  func(c *Config) { c.MaxMessage = 1000 },
-		"written":     func(c *Config) { c.Queues = "\xff" },
+		"Target":             func(c *Config) { c.Target = " " },
+		"OtherAddresses has": func(c *Config) { c.OtherAddresses = []string{"a:1", ""} },
+		"OtherAddresses `":   func(c *Config) { c.OtherAddresses = []string{"dns://%zz/"} },
+		"RM is e":            func(c *Config) { c.RM = "" },
+		"RM is \"":           func(c *Config) { c.RM = "a\nb" },
+		"Instance":           func(c *Config) { c.Instance = "ä" },
+		"State":              func(c *Config) { c.State = nil },
+		"both set":           func(c *Config) { c.Remember = true },
+		"Remember":           func(c *Config) { c.State, c.Remember, c.Attach, c.Instance = nil, true, true, "i" },
+		"Handler":            func(c *Config) { c.Handler = nil },
+		"Attach":             func(c *Config) { c.Attach = true },
+		"MaxMessage":         func(c *Config) { c.MaxMessage = 1000 },
+		"written":            func(c *Config) { c.Queues = "\xff" },
 		"Judge": func(c *Config) {
 			c.Callbacks = &Callbacks{Predicate: yes, Judge: func(context.Context, Question) Answer { return Answer{} }}
 		},
@@ -357,6 +357,11 @@ func TestALostSessionIsLeftOnlyIfItIsOver(t *testing.T) {
 	if !l.gone(false) || l.hasLeft() {
 		t.Error("the session is not known to be over")
 	}
+	end := l.deregister()
+	if l.gone(false) || l.hasLeft() {
+		t.Error("Deregister needs another session")
+	}
+	end()
 	if !l.gone(true) || !l.hasLeft() {
 		t.Error("the session is over")
 	}

@@ -22,8 +22,12 @@ type life struct {
 	open bool
 	// last is the reason why the last attempt to connect failed; nil once streams were open after it.
 	last error
+	// inCluster is true if a cluster has given the last session.
+	inCluster bool
 	// leaving is true from a call of Deregister on, unless the scheduler has refused it.
 	leaving bool
+	// deregisters is the number of running calls of Deregister, which try again with another session.
+	deregisters int
 	// left is set when the session was found to be over while leaving.
 	left bool
 	// stopped is set when Close or Deregister ends Run, which then returns nil.
@@ -85,11 +89,11 @@ func (l *life) stop() bool {
 	return l.cancel != nil || l.ended != nil
 }
 
-// registered records a session; the empty text means none.
-func (l *life) registered(session string) {
+// registered records a session, and whether a cluster has given it; the empty text means none.
+func (l *life) registered(session string, inCluster bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session = session
+	l.session, l.inCluster = session, inCluster
 	l.broadcast()
 }
 
@@ -125,15 +129,27 @@ func (l *life) over(ctx context.Context, err error) error {
 }
 
 // gone records that the client has no session any more. It returns true if Deregister wanted that, so that the
-// client does not register again. The session is known to be over if isOver is true; otherwise the result of
-// Deregister remains unknown.
+// client does not register again. The session is known to be over if isOver is true; otherwise the client
+// registers again if Deregister is going to try with the next session.
 func (l *life) gone(isOver bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.session = ""
 	l.left = l.leaving && isOver
 	l.broadcast()
-	return l.leaving
+	return l.leaving && (isOver || l.deregisters == 0)
+}
+
+// deregister counts a running call of Deregister. The function ends it.
+func (l *life) deregister() func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deregisters++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.deregisters--
+	}
 }
 
 // hasLeft reports whether Run has ended because the session was deregistered.
@@ -141,6 +157,13 @@ func (l *life) hasLeft() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left
+}
+
+// isInCluster reports whether a cluster has given the last session.
+func (l *life) isInCluster() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inCluster
 }
 
 // leave records whether the client is about to deregister.

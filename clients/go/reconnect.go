@@ -84,7 +84,8 @@ func (c *Client) stayConnected(ctx context.Context) error {
 			}
 			return err
 		}
-		// In a cluster the RM may be registered still, at an owner that was lost.
+		// In a cluster the RM may be registered still, at an owner that was lost: Deregister needs another
+		// session then.
 		if verdict == anew && c.life.gone(!c.route.isCluster()) {
 			return nil
 		}

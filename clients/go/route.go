@@ -115,13 +115,13 @@ func (r *route) patience(short, usual time.Duration) time.Duration {
 }
 
 // registered keeps the list of members that came with a registration, which may be empty. The order of the
-// members besides the owner is left to shuffle.
+// members besides the owner is left to shuffle, before the list is cut, so that none is left out by all clients.
 func (r *route) registered(list string, shuffle func([]string)) {
 	members := unique(strings.Split(list, ","))
-	r.members = members[:min(len(members), mostMembers)]
-	if len(r.members) > 0 {
-		shuffle(r.members[1:])
+	if len(members) > 0 {
+		shuffle(members[1:])
 	}
+	r.members = members[:min(len(members), mostMembers)]
 }
 
 // after chooses the next address. It returns false if the client has to pause before.

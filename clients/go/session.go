@@ -57,7 +57,7 @@ func (c *Client) register(ctx context.Context) error {
 	c.route.registered(first(header, "x-si-members"), c.shuffle)
 	c.session, c.lastSession = registration.Session, registration.Session
 	c.scheduler, c.suspect = registration.Scheduler, ""
-	c.life.registered(c.session)
+	c.life.registered(c.session, c.route.isCluster())
 	if c.config.Registered != nil {
 		c.config.Registered(registration)
 	}

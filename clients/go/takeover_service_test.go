@@ -12,7 +12,7 @@ func TestASecondSchedulerTakesOverWhatRuns(t *testing.T) {
 	cluster := newCluster(node("n1", 2), node("n2", 2))
 	registrations := make(chan Registration, 8)
 	client, err := New(Config{
-		Target: first.address, Targets: []string{second.address}, RM: "rm", Queues: queues,
+		Target: first.address, OtherAddresses: []string{second.address}, RM: "rm", Queues: queues,
 		State: cluster.state, Handler: cluster, Registered: func(r Registration) { registrations <- r },
 		// With a pause the test would not end.
 		Pause: time.Hour,

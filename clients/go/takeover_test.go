@@ -45,7 +45,7 @@ type member struct {
 	address string
 	stop    func()
 	asker   asker
-	admin   hanging
+	admin   departures
 	answer  func(context.Context, metadata.MD) error
 }
 
@@ -59,7 +59,7 @@ func newMembers(t *testing.T, n int) *members {
 	m := &members{t: t, clock: newFakeClock(), handler: &listener{}, broken: make(chan error, 100)}
 	for at := 0; at < n; at++ {
 		one := &member{name: fmt.Sprint("m", at+1), asker: asker{streams: make(chan *conversation, 8)}}
-		one.beats, one.admin.asked = make(chan struct{}), make(chan struct{}, 1)
+		one.beats, one.admin = make(chan struct{}), newDepartures()
 		m.all = append(m.all, one)
 		m.start(one, "127.0.0.1:0")
 	}
@@ -128,7 +128,7 @@ func ending(reason string, owner *member) metadata.MD {
 func (m *members) run(targets []string, change func(*Config)) {
 	m.t.Helper()
 	config := Config{
-		Target: targets[0], Targets: targets[1:], Pause: firstPause, MaxPause: time.Hour, Handler: m.handler, Broken: func(err error) { m.broken <- err },
+		Target: targets[0], OtherAddresses: targets[1:], Pause: firstPause, MaxPause: time.Hour, Handler: m.handler, Broken: func(err error) { m.broken <- err },
 		State: func(context.Context) (*State, error) {
 			return &State{Nodes: []*si.NodeInfo{{NodeID: "n"}}, Allocations: []*si.Allocation{ask("a")}}, nil
 		},
@@ -720,30 +720,100 @@ func TestASlowProgramRaisesNoAlarm(t *testing.T) {
 	}
 }
 
-// hanging is an administrator's service that answers nothing.
-type hanging struct {
+// departures is an administrator's service that answers deregistrations as a test wants, and nothing unless the
+// test has said how.
+type departures struct {
 	mono.UnimplementedAdminServiceServer
-	asked chan struct{}
+	asked   chan uint64
+	answers chan func(context.Context) error
 }
 
-func (h *hanging) DeregisterResourceManager(ctx context.Context, _ *mono.DeregisterResourceManagerRequest) (*mono.DeregisterResourceManagerResponse, error) {
-	h.asked <- struct{}{}
-	<-ctx.Done()
-	return nil, ctx.Err()
+func newDepartures() departures {
+	return departures{asked: make(chan uint64, 8), answers: make(chan func(context.Context) error, 8)}
 }
 
-func TestADeregistrationIsNotUndoneWhenTheOwnerIsLost(t *testing.T) {
+func (d *departures) DeregisterResourceManager(ctx context.Context, request *mono.DeregisterResourceManagerRequest) (*mono.DeregisterResourceManagerResponse, error) {
+	d.asked <- request.SessionId
+	select {
+	case answer := <-d.answers:
+		return &mono.DeregisterResourceManagerResponse{}, answer(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func agreed(context.Context) error { return nil }
+
+// refuses is an answer with a reason.
+func refuses(reason string) func(context.Context) error {
+	return func(ctx context.Context) error { return refusal(codes.Unavailable, reason, nil)(ctx, nil) }
+}
+
+// leave deregisters, until ctx ends.
+func (m *members) leave(ctx context.Context) chan error {
+	left := make(chan error, 1)
+	go func() { left <- m.client.Deregister(ctx, "") }()
+	return left
+}
+
+// hasLeft waits until Deregister and Run have returned nil.
+func (m *members) hasLeft(left chan error) {
+	m.t.Helper()
+	if err := received(m.t, "the end of Deregister", left); err != nil {
+		m.t.Errorf("Deregister: %v", err)
+	}
+	eventually(m.t, "Run ends", func() bool { return m.client.life.hasEnded() != nil })
+	if err := m.client.life.hasEnded(); err != ErrEnded {
+		m.t.Errorf("Run: %v", err)
+	}
+}
+
+func TestADeregistrationFollowsTheLossOfTheOwner(t *testing.T) {
 	m := newMembers(t, 2)
 	m.run(m.targets(), unchanged)
 	m.serves(m.all[0])
-	left := make(chan error, 1)
-	go func() { left <- m.client.Deregister(context.Background(), "") }()
+	left := m.leave(context.Background())
 	received(t, "the call", m.all[0].admin.asked)
 	m.settle()
 	m.kill(m.all[0])
-	if err := received(t, "the end of Deregister", left); status.Code(err) != codes.Unavailable && status.Code(err) != codes.Canceled {
+	m.serves(m.all[1])
+	m.all[1].admin.answers <- agreed
+	m.clock.expire(t, leaveEvery)
+	if session := received(t, "the second call", m.all[1].admin.asked); session != 2 {
+		t.Errorf("session %d", session)
+	}
+	m.hasLeft(left)
+}
+
+func TestADeregistrationIsTriedAgainWhileAMemberCannotDecide(t *testing.T) {
+	m := newMembers(t, 2)
+	m.run(m.targets(), unchanged)
+	m.serves(m.all[0])
+	left := m.leave(context.Background())
+	for _, reason := range []string{"CLAIM_CONTENDED", "OWNER_UNREACHABLE", "ARBITER_UNAVAILABLE", "NOT_OWNER", "SESSION_MOVED"} {
+		m.all[0].admin.answers <- refuses(reason)
+		m.clock.expire(t, leaveEvery)
+	}
+	m.all[0].admin.answers <- agreed
+	m.hasLeft(left)
+	if seen := m.called(); seen != "m1" {
+		t.Errorf("registrations at %s", seen)
+	}
+}
+
+func TestADeregistrationThatGaveUpIsNotUndoneWhenTheOwnerIsLost(t *testing.T) {
+	m := newMembers(t, 2)
+	m.run(m.targets(), unchanged)
+	m.serves(m.all[0])
+	ctx, giveUp := context.WithCancel(context.Background())
+	left := m.leave(ctx)
+	received(t, "the call", m.all[0].admin.asked)
+	giveUp()
+	if err := received(t, "the end of Deregister", left); !errors.Is(err, context.Canceled) {
 		t.Errorf("Deregister: %v", err)
 	}
+	m.settle()
+	m.kill(m.all[0])
 	eventually(t, "Run ends", func() bool { return m.client.life.hasEnded() != nil })
 	if err := m.client.life.hasEnded(); err != ErrEnded {
 		t.Errorf("Run: %v", err)

@@ -197,7 +197,7 @@ def main() -> int:
             arguments.rm_id,
             shim.state,
             shim,
-            other_targets=others,
+            other_addresses=others,
             # A taint does not depend on what runs where.
             callbacks=monoceros.Callbacks(predicate, scope=callback.Scope.SCOPE_STATIC),
             credentials=credentials(arguments),

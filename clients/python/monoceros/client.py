@@ -22,6 +22,7 @@ from monoceros.errors import (
     DEREGISTERED,
     SILENT,
     CallError,
+    EndedError,
     ItemError,
     OldSchedulerError,
     StateError,
@@ -31,6 +32,7 @@ from monoceros.errors import (
     is_passing,
     judge,
     keeps_owner,
+    may_leave_later,
 )
 from monoceros.inbox import Inbox
 from monoceros.items import AnyItem, Item, Kind, name_of
@@ -53,6 +55,8 @@ _CONNECT_WAIT = 5.0
 #: The same limits if there are other addresses, in the first round. They double with each round. That of a registration
 #: also applies to the opening of the streams.
 _SHORT_CALL_WAIT, _SHORT_CONNECT_WAIT = 5.0, 1.0
+#: The seconds before a deregistration is tried again.
+_LEAVE_EVERY = 0.2
 #: Streams that were open for this many seconds make the next pause a short one again.
 _HEALTHY = 60.0
 #: The factor from one pause to the next, and the part of it that is random.
@@ -76,7 +80,7 @@ class Client:
         self._outgoing = Outgoing()
         self._resumption = Resumption()
         self._clock = Clock()
-        self._route = Route([config.target, *config.other_targets])
+        self._route = Route([config.target, *config.other_addresses])
         self._watch = Watch(self._clock)
         #: The number of the session; zero while there is none.
         self._session = 0
@@ -195,30 +199,54 @@ class Client:
 
         It blocks until the client is registered. If the scheduler refuses (PERMISSION_DENIED, by its access rules), the
         client continues. If the connection breaks meanwhile, the session may be over or not: the error says so, and the
-        client does not register again if it is over. A second call is harmless then.
+        client does not register again if it is over. A second call is harmless then. In a cluster the client registers
+        at another member when the owner is lost, and deregisters there. It tries again, until the time is over, while a
+        member cannot decide. If it has raised an error, the client ends without knowing whether it is registered when the
+        owner is lost.
         """
+        with self._life.deregistering():
+            self._deregister(reason, timeout)
+
+    def _deregister(self, reason: str, timeout: Optional[float]) -> None:
         until = None if timeout is None else time.monotonic() + timeout
         session = self._life.wait(timeout)
-        left = _CALL_WAIT if until is None else max(until - time.monotonic(), 0.001)
+        if until is None:
+            until = time.monotonic() + _CALL_WAIT
+        while True:
+            end = self._try_to_deregister(session, reason, max(until - time.monotonic(), 0.001))
+            if end is None:
+                self._life.stop()
+                return
+            is_lost = end.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            if not is_lost:
+                self._life.leave(False)
+            left = until - time.monotonic() - _LEAVE_EVERY
+            if self._life.has_left:
+                return
+            if left <= 0 or not may_leave_later(end, is_lost and self._life.is_in_cluster):
+                raise end
+            time.sleep(_LEAVE_EVERY)
+            try:
+                session = self._life.wait(left)
+            except EndedError:
+                if self._life.has_left:
+                    return
+                raise
+
+    def _try_to_deregister(self, session: int, reason: str, left: float) -> Optional[CallError]:
+        """Calls the present owner once, for at most `left` seconds. Returns the refusal."""
         request = admin_pb2.DeregisterResourceManagerRequest(
             rm_id=self._config.rm, session_id=session, reason=reason
         )
+        limit = min(left, self._patience(_SHORT_CALL_WAIT, _CALL_WAIT))
         identity = self._identity()
         with self.new_channel() as channel:
             stub = admin_pb2_grpc.AdminServiceStub(channel)
             self._life.leave(True)
-            call = stub.DeregisterResourceManager.future(request, timeout=left, metadata=identity)
+            call = stub.DeregisterResourceManager.future(request, timeout=limit, metadata=identity)
             with ends():
                 call.result()
-            if call.code() is not grpc.StatusCode.OK:
-                end = call_error("deregister", call)
-                del call
-                if end.code not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-                    self._life.leave(False)
-                elif self._life.has_left:
-                    return
-                raise end
-        self._life.stop()
+            return None if call.code() is grpc.StatusCode.OK else call_error("deregister", call)
 
     def close(self) -> None:
         """Ends the client without ending the session. A signal handler may call it.
@@ -305,7 +333,8 @@ class Client:
                 if isinstance(why, CallError) and why.reason == DEREGISTERED and self._life.gone():
                     return
                 raise why
-            # In a cluster the RM may still be registered at an owner that was lost.
+            # In a cluster the RM may still be registered at an owner that was lost: deregister needs another session
+            # then.
             if verdict is Verdict.REGISTER and self._life.gone(is_over=not self._route.is_cluster):
                 return
             end = self._end(why, verdict, had_session)
@@ -426,7 +455,7 @@ class Client:
         if scope.is_over:
             return
         self._session = registration.session
-        self._life.registered(registration.session)
+        self._life.registered(registration.session, self._route.is_cluster)
         if self._config.registered is not None:
             self._config.registered(registration)
 
@@ -448,9 +477,8 @@ class Client:
     def _serve(self, channel: grpc.Channel, session: Session) -> None:
         """Opens the streams of the session, and waits until they have ended."""
         common = self._metadata()
-        limit = self._patience(_SHORT_CALL_WAIT, _CALL_WAIT)
-        if self._route.has_others:
-            session.task(functools.partial(self._watch.run, session.scope))
+        limit = self._patience(_SHORT_CALL_WAIT, _CALL_WAIT) if self._route.has_several else None
+        session.task(functools.partial(self._watch.run, session.scope))
         callbacks = self._config.callbacks
         if callbacks is not None:
             attachment = Attachment(callbacks, self._outgoing, self._resumption, session.scope, self._watch)

@@ -49,7 +49,7 @@ class Config:
 
     #: Further addresses of the scheduler: those of other members of its cluster. One that can be reached when the
     #: client starts is enough, since it names all others.
-    other_targets: Sequence[str] = ()
+    other_addresses: Sequence[str] = ()
     #: For a connection with TLS, such as `grpc.ssl_channel_credentials()`. None: without TLS.
     credentials: Optional[grpc.ChannelCredentials] = None
     #: A bearer token, or a function that returns the present one before each call.
@@ -61,7 +61,7 @@ class Config:
     instance: str = ""
     #: Takes over the session of another instance, if there is one. Then `state` is not called, and the messages that
     #: the other instance has not acknowledged are received. It needs an instance, because the scheduler could not
-    #: distinguish two without a name.
+    #: distinguish two without a name. In a cluster the session of the other instance ends, and `state` is called.
     attach: bool = False
     #: The fields of a registration; `queues` is YAML.
     policy_group: str = ""
@@ -90,10 +90,10 @@ class Config:
         """Raises a ValueError or TypeError that names the invalid field."""
         for name in ("target", "rm", "instance"):
             _check_text(f"Config.{name}", getattr(self, name), is_needed=name != "instance")
-        if isinstance(self.other_targets, str):
-            raise TypeError("Config.other_targets is a text, and no list of texts")
-        for at, target in enumerate(self.other_targets):
-            _check_text(f"Config.other_targets[{at}]", target, is_needed=True)
+        if isinstance(self.other_addresses, str):
+            raise TypeError("Config.other_addresses is a text, and no list of texts")
+        for at, target in enumerate(self.other_addresses):
+            _check_text(f"Config.other_addresses[{at}]", target, is_needed=True)
         if not callable(self.state):
             raise TypeError("Config.state is no function")
         if not isinstance(self.handler, Handler):

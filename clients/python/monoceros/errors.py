@@ -165,6 +165,16 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, CallError) and error.reason in _PASSING
 
 
+def may_leave_later(error: CallError, is_owner_lost: bool) -> bool:
+    """Returns whether a deregistration that was refused is tried again.
+
+    A member could not decide, or the owner in a cluster was lost.
+    """
+    if error.reason in ("NOT_OWNER", "SESSION_MOVED"):
+        return True
+    return is_owner_lost if error.reason in ("", "SHUTTING_DOWN") else is_passing(error)
+
+
 def keeps_owner(error: BaseException) -> bool:
     """Returns whether the owner in a cluster has ended the session, and wants the RM to register there again."""
     return isinstance(error, CallError) and error.reason in _KEEPS_OWNER

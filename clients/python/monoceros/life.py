@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from typing import Optional
+from typing import Iterator, Optional
 
 from monoceros.errors import EndedError, RunningError, WaitError
 from monoceros.scope import Scope
@@ -23,8 +24,12 @@ class Life:
         self._session = 0
         #: The reason why the last attempt to connect failed; None once streams were open after it.
         self._last: Optional[BaseException] = None
+        #: True if a cluster has given the last session.
+        self.is_in_cluster = False
         #: True from a call of `deregister` on, unless the scheduler has refused it.
         self._is_leaving = False
+        #: The number of running calls of `deregister`, which try again with another session.
+        self._deregisters = 0
         #: Set when the session was found to be over while leaving.
         self._has_left = False
 
@@ -61,9 +66,9 @@ class Life:
             scope.end()
         return scope is not None or self._ended is not None
 
-    def registered(self, session: int) -> None:
+    def registered(self, session: int, is_in_cluster: bool) -> None:
         with self._condition:
-            self._session = session
+            self._session, self.is_in_cluster = session, is_in_cluster
             self._condition.notify_all()
 
     def connected(self) -> None:
@@ -78,14 +83,25 @@ class Life:
         """Records whether the client is about to deregister."""
         self._is_leaving = is_leaving
 
+    @contextlib.contextmanager
+    def deregistering(self) -> Iterator[None]:
+        """Counts the block as a running call of `deregister`."""
+        with self._condition:
+            self._deregisters += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._deregisters -= 1
+
     def gone(self, is_over: bool = True) -> bool:
         """Records that the client has no session. Returns whether `deregister` wanted that, so that the client does not
-        register again. `is_over` is False if the scheduler may keep the session; the result of `deregister` is unknown
-        then."""
+        register again. `is_over` is False if the scheduler may keep the session; the client registers again then if
+        `deregister` is going to try with the next session."""
         with self._condition:
             self._session = 0
             self._has_left = self._is_leaving and is_over
-            return self._is_leaving
+            return self._is_leaving and (is_over or not self._deregisters)
 
     @property
     def has_left(self) -> bool:

@@ -92,9 +92,10 @@ class Route:
 
     def registered(self, members: str) -> None:
         """Keeps the list of members that came with a registration, which may be empty."""
-        owner, *others = _unique(members.split(","))[:_MEMBERS] or [""]
+        owner, *others = _unique(members.split(",")) or [""]
+        # Before the list is cut, so that no member is left out by all clients.
         self._shuffle(others)
-        self._members = [owner, *others] if owner else []
+        self._members = [owner, *others][:_MEMBERS] if owner else []
 
     def after(self, end: End) -> bool:
         """Chooses the next address. Returns False if the client has to pause before."""

@@ -124,9 +124,9 @@ class Watch:
             self._until, self._is_over = None, False
 
     @contextlib.contextmanager
-    def opening(self, seconds: float) -> Iterator[None]:
-        """Limits the time in which the block opens streams."""
-        self._until = self._clock.now() + seconds
+    def opening(self, seconds: Optional[float]) -> Iterator[None]:
+        """Limits the time in which the block opens streams, unless it is None."""
+        self._until = None if seconds is None else self._clock.now() + seconds
         try:
             yield
         finally:

@@ -206,7 +206,7 @@ class Sessions(Served):
         cluster = Cluster(node("n1", 2))
         registrations: List[monoceros.Registration] = []
         client = self.registered(
-            first.address, cluster, registered=registrations.append, other_targets=[second.address]
+            first.address, cluster, registered=registrations.append, other_addresses=[second.address]
         ).client
         cluster.run(client, "a", "waits", "waits too")
         before = cluster.until_running(2)

@@ -98,7 +98,7 @@ class Losses(Members):
             dead = f"127.0.0.1:{free.getsockname()[1]}"
         first, second, third = self.fakes
         first.members = ",".join([self.addresses[0], dead, self.addresses[1]])
-        run, seen = self.owned(other_targets=[self.addresses[2]])
+        run, seen = self.owned(other_addresses=[self.addresses[2]])
         second.refuses = (CODE.UNAVAILABLE, "MEMBER_FENCED")
         first.end(*GONE)
         self.connected(2)
@@ -163,9 +163,8 @@ class Losses(Members):
         self.assertEqual((error.reason, error.owner), ("SESSION_SUPERSEDED", self.addresses[1]))
         self.assertEqual(self.fakes[1].registrations, [])
 
-    def test_a_deregistration_is_not_undone_when_the_owner_is_lost(self) -> None:
-        run, _ = self.owned()
-        first = self.fakes[0]
+    def leaving(self, run: Run) -> Tuple[threading.Thread, List[grpc.StatusCode]]:
+        """Deregisters in another thread. Returns also the error, once there is one."""
         ends: List[grpc.StatusCode] = []
 
         def leave() -> None:
@@ -175,16 +174,45 @@ class Losses(Members):
                 ends.append(why.code)
 
         thread = threading.Thread(target=leave)
+        thread.start()
+        return thread, ends
+
+    def test_a_deregistration_follows_the_loss_of_the_owner(self) -> None:
+        run, _ = self.owned()
+        first, second, _ = self.fakes
         first.set(answers=False, refusals=[GONE])
         self.addCleanup(first.set, answers=True)
-        thread.start()
+        thread, ends = self.leaving(run)
         first.until("the call", lambda: first.deregistrations == 1)
         first.end(*GONE)
-        self.assertIsNone(run.ended())
+        self.connected(1)
         first.set(answers=True)
+        self.assertIsNone(run.ended())
         thread.join(PATIENCE)
+        self.assertEqual((ends, second.deregistrations), ([], 1))
+        self.assertEqual([len(fake.registrations) for fake in self.fakes], [1, 1, 0])
+
+    def test_a_deregistration_is_tried_again_while_a_member_cannot_decide(self) -> None:
+        run, _ = self.owned()
+        reasons = ["CLAIM_CONTENDED", "OWNER_UNREACHABLE", "ARBITER_UNAVAILABLE", "NOT_OWNER", "SESSION_MOVED"]
+        self.fakes[0].set(refusals=[(CODE.UNAVAILABLE, reason) for reason in reasons])
+        thread, ends = self.leaving(run)
+        thread.join(PATIENCE)
+        self.assertIsNone(run.ended())
+        self.assertEqual((ends, self.fakes[0].deregistrations), ([], 6))
+        self.assertEqual([len(fake.registrations) for fake in self.fakes], [1, 0, 0])
+
+    def test_a_deregistration_that_gave_up_is_not_undone_when_the_owner_is_lost(self) -> None:
+        run, _ = self.owned()
+        first = self.fakes[0]
+        first.set(answers=False)
+        self.addCleanup(first.set, answers=True)
+        with self.assertRaises(monoceros.CallError) as raised:
+            run.client.deregister(timeout=0.3)
         # Nobody knows whether the owner has forgotten the RM.
-        self.assertEqual(ends, [CODE.UNAVAILABLE])
+        self.assertEqual(raised.exception.code, CODE.DEADLINE_EXCEEDED)
+        first.end(*GONE)
+        self.assertIsNone(run.ended())
         self.assertEqual([len(fake.registrations) for fake in self.fakes], [1, 0, 0])
 
     def test_the_only_member_keeps_the_session_over_a_break(self) -> None:
@@ -275,7 +303,7 @@ class Redirects(Members):
 
         for at, fake in enumerate(self.fakes):
             fake.refuses = (CODE.UNAVAILABLE, "NOT_OWNER", self.addresses[(at + 1) % 3])
-        run = self.running(self.addresses[0], clock=self.clock, other_targets=self.addresses[1:], broken=broken)
+        run = self.running(self.addresses[0], clock=self.clock, other_addresses=self.addresses[1:], broken=broken)
         self.fakes[0].until("several rounds", lambda: len(self.fakes[0].registrations) > 5)
         self.assertLessEqual(len(asked), 6)
         self.fakes[1].set(refuses=None)
@@ -348,7 +376,7 @@ class Silences(Members):
         self.addCleanup(self.fakes[0].set, answers=True)
         seen = Listener()
         run = self.running(
-            self.addresses[0], clock=self.clock, other_targets=[self.addresses[1]],
+            self.addresses[0], clock=self.clock, other_addresses=[self.addresses[1]],
             broken=lambda why: seen.note(str(why)),
         )
         self.fakes[0].until("a registration", lambda: bool(self.fakes[0].registrations))
@@ -378,7 +406,7 @@ class Silences(Members):
             "grpc.initial_reconnect_backoff_ms": 100,
         }
         run = self.running(
-            f"127.0.0.1:{mute.getsockname()[1]}", clock=self.clock, other_targets=[self.addresses[1]],
+            f"127.0.0.1:{mute.getsockname()[1]}", clock=self.clock, other_addresses=[self.addresses[1]],
             options=tuple(options.items()),
         )
         run.client.wait_registered(PATIENCE)
@@ -390,7 +418,7 @@ class Alone(Case):
 
     def test_a_session_is_continued_at_its_address(self) -> None:
         fake, other, clock = Fake(), Fake(), FakeClock()
-        run = self.running(self.serve(fake), clock=clock, other_targets=[self.serve(other)])
+        run = self.running(self.serve(fake), clock=clock, other_addresses=[self.serve(other)])
         run.client.wait_registered(PATIENCE)
         fake.until("streams", lambda: len(fake.streams) == 3)
         run.client.flush(PATIENCE)
@@ -400,7 +428,7 @@ class Alone(Case):
 
     def test_a_restarted_scheduler_is_registered_at_again(self) -> None:
         fake, other, clock = Fake(), Fake(), FakeClock()
-        run = self.running(self.serve(fake), clock=clock, other_targets=[self.serve(other)])
+        run = self.running(self.serve(fake), clock=clock, other_addresses=[self.serve(other)])
         run.client.wait_registered(PATIENCE)
         fake.until("streams", lambda: len(fake.streams) == 3)
         fake.lose()
