@@ -178,6 +178,11 @@ func TestAListOfMembersIsRead(t *testing.T) {
 	if r.registered(strings.Join(many, ","), inOrderOfTheList); len(r.members) != mostMembers {
 		t.Error(len(r.members))
 	}
+	// No member is left out by all clients.
+	r.registered(strings.Join(many, ","), func(others []string) { slices.Reverse(others) })
+	if r.members[0] != many[0] || r.members[1] != many[len(many)-1] {
+		t.Error(r.members)
+	}
 }
 
 // Whatever members answer, rounds without a pause are bounded, leave no address out, and no address that was

@@ -570,6 +570,13 @@ func TestASuspicionIsToldUntilAMemberAnswers(t *testing.T) {
 	}
 }
 
+func TestTheOnlyMemberIsRegisteredAtAgainWhenItIsSilent(t *testing.T) {
+	m := beating(t, 1, unchanged)
+	m.fallSilent()
+	m.clock.pause(t, 0)
+	eventually(t, "the second registration", func() bool { return m.called() == "m1 m1" })
+}
+
 func TestWithoutBeatsSilenceIsNotCounted(t *testing.T) {
 	m := newMembers(t, 2)
 	m.run(m.targets(), unchanged)

@@ -201,8 +201,8 @@ class Client:
         client continues. If the connection breaks meanwhile, the session may be over or not: the error says so, and the
         client does not register again if it is over. A second call is harmless then. In a cluster the client registers
         at another member when the owner is lost, and deregisters there. It tries again, until the time is over, while a
-        member cannot decide. If it has raised an error, the client ends without knowing whether it is registered when the
-        owner is lost.
+        member cannot decide. If it has raised an error, the client ends without knowing whether it is registered when
+        the owner is lost.
         """
         with self._life.deregistering():
             self._deregister(reason, timeout)

@@ -127,6 +127,12 @@ class Order(unittest.TestCase):
         made.registered("")
         self.assertFalse(made.is_cluster)
 
+    def test_each_member_of_a_long_list_is_kept_by_some_clients(self) -> None:
+        made = route("a")
+        made._shuffle = lambda others: others.reverse()
+        made.registered(",".join(f"h{at}:1" for at in range(1000)))
+        self.assertEqual((len(made._members), made._members[:2]), (100, ["h0:1", "h999:1"]))
+
     def test_rounds_are_bounded_whatever_members_answer(self) -> None:
         for seed in range(300):
             dice = random.Random(seed)

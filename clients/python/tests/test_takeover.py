@@ -333,6 +333,13 @@ class Silences(Members):
         # The owner is given up for the time of some beats.
         self.assertLess(self.clock.time - 1000.0, 1.0)
 
+    def test_the_only_member_is_registered_at_again_when_it_is_silent(self) -> None:
+        first = self.fakes[0]
+        first.members = self.addresses[0]
+        _, seen = self.owned()
+        self.silent(lambda: "broken C_SILENT" in seen.lines)
+        first.until("the second registration", lambda: len(first.registrations) == 2)
+
     def test_beats_are_signs_of_life(self) -> None:
         run, _ = self.owned()
         for _ in range(40):
