@@ -135,10 +135,10 @@ var errNumbers = errors.New("monoceros: the scheduler does not number requests; 
 type verdict int
 
 const (
-	// again: open the streams of the session again.
-	again verdict = iota
-	// anew: register again and report the full state.
-	anew
+	// reopen: open the streams of the session again.
+	reopen verdict = iota
+	// registerAgain: register again and report the full state.
+	registerAgain
 	// stop: a retry cannot help, or another instance has taken over the RM.
 	stop
 )
@@ -147,7 +147,7 @@ const (
 // serve the RM (hasOthers), the client registers at one of them when the connection is lost.
 func judge(err error, hasOthers bool) verdict {
 	if errors.Is(err, errVoid) || errors.Is(err, ErrSilent) {
-		return anew
+		return registerAgain
 	}
 	var end *Error
 	if !errors.As(err, &end) {
@@ -158,12 +158,12 @@ func judge(err error, hasOthers bool) verdict {
 		return stop
 	}
 	if isPassing(err) {
-		return anew
+		return registerAgain
 	}
 	switch end.Reason {
 	case "SESSION_STALE", "RM_NOT_REGISTERED", "RESYNC_REQUIRED", "MESSAGE_UNREADABLE", "INTERNAL_ERROR",
 		"NOT_OWNER", "SESSION_MOVED":
-		return anew
+		return registerAgain
 	case "SESSION_SUPERSEDED", "STREAM_DISPLACED", reasonDeregistered, "LIMIT_ITEMS", "LIMIT_BYTES", "LIMIT_ID":
 		return stop
 	}
@@ -173,9 +173,9 @@ func judge(err error, hasOthers bool) verdict {
 		return stop
 	}
 	if hasOthers && (end.Reason == "" || end.Reason == "SHUTTING_DOWN") {
-		return anew
+		return registerAgain
 	}
-	return again
+	return reopen
 }
 
 // keepsOwner reports whether the session has ended, and its owner in a cluster goes on.

@@ -197,20 +197,20 @@ func TestEachEndHasItsVerdict(t *testing.T) {
 		reason string
 		verdict
 	}{
-		{codes.Unavailable, "", again},
-		{codes.Unavailable, "SHUTTING_DOWN", again},
-		{codes.Aborted, "SEQUENCE_GAP", again},
-		{codes.DeadlineExceeded, "REGISTRATION_TIMEOUT", again},
-		{codes.ResourceExhausted, "LIMIT_SESSIONS", again},
-		{codes.OK, "", again},
-		{codes.FailedPrecondition, "SESSION_STALE", anew},
-		{codes.FailedPrecondition, "RM_NOT_REGISTERED", anew},
-		{codes.FailedPrecondition, "RESYNC_REQUIRED", anew},
+		{codes.Unavailable, "", reopen},
+		{codes.Unavailable, "SHUTTING_DOWN", reopen},
+		{codes.Aborted, "SEQUENCE_GAP", reopen},
+		{codes.DeadlineExceeded, "REGISTRATION_TIMEOUT", reopen},
+		{codes.ResourceExhausted, "LIMIT_SESSIONS", reopen},
+		{codes.OK, "", reopen},
+		{codes.FailedPrecondition, "SESSION_STALE", registerAgain},
+		{codes.FailedPrecondition, "RM_NOT_REGISTERED", registerAgain},
+		{codes.FailedPrecondition, "RESYNC_REQUIRED", registerAgain},
 		{codes.FailedPrecondition, "POLICY_GROUP_CONFLICT", stop},
 		{codes.Aborted, "SESSION_SUPERSEDED", stop},
 		{codes.Aborted, "STREAM_DISPLACED", stop},
 		{codes.OutOfRange, "MESSAGE_UNREADABLE", stop},
-		{codes.DataLoss, "MESSAGE_UNREADABLE", anew},
+		{codes.DataLoss, "MESSAGE_UNREADABLE", registerAgain},
 		{codes.Aborted, "DEREGISTERED", stop},
 		{codes.InvalidArgument, "CONFIG_INVALID", stop},
 		{codes.PermissionDenied, "RM_DENIED", stop},
@@ -221,19 +221,19 @@ func TestEachEndHasItsVerdict(t *testing.T) {
 		}
 	}
 	for reason, expected := range map[string]verdict{
-		"": anew, "SHUTTING_DOWN": anew, "HEARTBEAT_MISSED": again, "STREAM_STALLED": again,
-		"NOT_OWNER": anew, "SESSION_MOVED": anew, "OWNER_UNREACHABLE": anew, "ARBITER_UNAVAILABLE": anew,
-		"CLAIM_CONTENDED": anew, "MEMBER_FENCED": anew,
+		"": registerAgain, "SHUTTING_DOWN": registerAgain, "HEARTBEAT_MISSED": reopen, "STREAM_STALLED": reopen,
+		"NOT_OWNER": registerAgain, "SESSION_MOVED": registerAgain, "OWNER_UNREACHABLE": registerAgain, "ARBITER_UNAVAILABLE": registerAgain,
+		"CLAIM_CONTENDED": registerAgain, "MEMBER_FENCED": registerAgain,
 	} {
 		end := &Error{Status: status.New(codes.Unavailable, "text"), Reason: reason}
 		if seen := judge(end, true); seen != expected {
 			t.Errorf("in a cluster, %v: %v, expected %v", end, seen, expected)
 		}
 	}
-	if judge(fmt.Errorf("%w: 7", ErrSilent), false) != anew {
+	if judge(fmt.Errorf("%w: 7", ErrSilent), false) != registerAgain {
 		t.Error("silence")
 	}
-	if judge(fmt.Errorf("%w: 7", errVoid), false) != anew || judge(errNumbers, false) != stop {
+	if judge(fmt.Errorf("%w: 7", errVoid), false) != registerAgain || judge(errNumbers, false) != stop {
 		t.Error("what the client finds itself")
 	}
 }

@@ -86,11 +86,11 @@ func (c *Client) stayConnected(ctx context.Context) error {
 		}
 		// In a cluster the RM may be registered still, at an owner that was lost: Deregister needs another
 		// session then.
-		if verdict == anew && c.life.gone(!c.route.isCluster()) {
+		if verdict == registerAgain && c.life.gone(!c.route.isCluster()) {
 			return nil
 		}
 		end := c.attempted(err, verdict, hadSession)
-		if verdict == anew {
+		if verdict == registerAgain {
 			c.abandon(err)
 		}
 		if c.config.Broken != nil {
@@ -119,7 +119,7 @@ func (c *Client) stayConnected(ctx context.Context) error {
 // attempted describes the end of an attempt for the choice of the next address.
 func (c *Client) attempted(err error, verdict verdict, hadSession bool) attempted {
 	end := attempted{
-		opened: !c.openSince.IsZero(), isOver: hadSession && verdict == anew, isSuspicion: c.suspect != "",
+		opened: !c.openSince.IsZero(), isOver: hadSession && verdict == registerAgain, isSuspicion: c.suspect != "",
 	}
 	if end.opened {
 		end.lasted = c.clock.now().Sub(c.openSince)
@@ -129,7 +129,7 @@ func (c *Client) attempted(err error, verdict verdict, hadSession bool) attempte
 		end.isAnswered, end.owner = answer.Reason != "", answer.Owner
 	}
 	switch {
-	case verdict == again:
+	case verdict == reopen:
 		end.stays, end.waits = end.opened || hadSession && end.isAnswered, end.isAnswered
 	case c.route.isCluster():
 		end.stays = c.session != "" && keepsOwner(err)

@@ -286,7 +286,7 @@ func (c *Client) receive(ctx context.Context, k kind, stream grpc.ClientStream) 
 		if k == allocations {
 			c.vigil.record((*silence).beat)
 		} else {
-			c.vigil.record((*silence).heard)
+			c.vigil.record((*silence).received)
 		}
 		if err := c.taken(reply.GetTakenSeq()); err != nil {
 			return err

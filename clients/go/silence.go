@@ -56,15 +56,15 @@ func (s *silence) begin(now time.Time, distance time.Duration) {
 	s.waits, s.wasLate = false, false
 }
 
-// heard records a message of any stream.
-func (s *silence) heard(now time.Time) {
+// received records a message of any stream.
+func (s *silence) received(now time.Time) {
 	s.mean += (max(0, now.Sub(s.since)) - s.mean) / meanOf
 	s.since = now
 }
 
 // beat records a message of the stream that has beats. Nothing counts until read is called.
 func (s *silence) beat(now time.Time) {
-	s.heard(now)
+	s.received(now)
 	s.waits = false
 }
 

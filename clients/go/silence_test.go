@@ -95,7 +95,7 @@ func TestMessagesOfOtherStreamsAreSignsOfLife(t *testing.T) {
 		if at := o.pass(250 * ms); at > 0 {
 			t.Fatalf("an alarm after %v", at)
 		}
-		o.heard(o.now)
+		o.received(o.now)
 	}
 }
 

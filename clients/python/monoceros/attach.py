@@ -142,7 +142,7 @@ class Attachment:
         """Puts messages into their lanes. It waits for the program only if hundreds of messages are queued."""
         with ends():
             for message in self._stream:
-                self._watch.heard()
+                self._watch.received()
                 self._sort(message)
         raise call_error("callback stream", self._stream)
 

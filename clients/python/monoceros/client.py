@@ -87,7 +87,7 @@ class Client:
         #: The number of the last session, and the id of the scheduler that has served it.
         self._last_session = 0
         self._scheduler = ""
-        #: The id of the scheduler that fell silent, until a member has heard of it.
+        #: The id of the scheduler that fell silent, until a member has answered a registration with it.
         self._suspect = ""
         #: The time at which the streams were opened; None while they are not.
         self._opened: Optional[float] = None

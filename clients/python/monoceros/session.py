@@ -111,7 +111,7 @@ class Session:
             if has_beats:
                 self._watch.waits()
             for reply in call:
-                self._watch.heard()
+                self._watch.received()
                 if has_beats:
                     self._watch.pauses()
                 self._took(reply.takenSeq)

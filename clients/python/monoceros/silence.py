@@ -64,7 +64,7 @@ class Silence:
         """Ends with the streams."""
         self.is_counted = False
 
-    def heard(self, now: float) -> None:
+    def received(self, now: float) -> None:
         """Records a message of any stream."""
         self._advance(now)
         self._mean += (self._silent - self._mean) / _WEIGHT
@@ -139,11 +139,11 @@ class Watch:
             if distance:
                 self._silence.begin(distance, self._clock.now())
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """Records a message of any stream."""
         if self._silence.is_counted:
             with self._lock:
-                self._silence.heard(self._clock.now())
+                self._silence.received(self._clock.now())
 
     def pauses(self) -> None:
         """Records that nobody waits for a message of the stream with beats."""

@@ -35,7 +35,7 @@ class Bench:
         return None
 
     def message(self) -> None:
-        self.silence.heard(self.now)
+        self.silence.received(self.now)
         self.silence.pauses(self.now)
         self.silence.waits(self.now)
 
@@ -82,7 +82,7 @@ class Silences(unittest.TestCase):
     def test_time_without_a_wait_for_messages_does_not_count(self) -> None:
         bench = Bench()
         bench.ticks(0.2)
-        bench.silence.heard(bench.now)
+        bench.silence.received(bench.now)
         bench.silence.pauses(bench.now)
         # The handler is slow, and the queue of messages full.
         self.assertIsNone(bench.ticks(60.0))

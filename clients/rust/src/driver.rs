@@ -158,7 +158,7 @@ impl Driver {
             if begun.elapsed() >= HEALTHY {
                 pauses = options.pauses.build();
             }
-            if ending::is_short(&status) {
+            if ending::is_passing(&status) {
                 longest = SHORT;
             }
             if pace == Pace::AtOnce {

@@ -58,7 +58,7 @@ pub(crate) fn is_answered(status: &Status) -> bool {
 /// Whether a deregistration was refused by a member that may not decide, and is to be tried again.
 pub(crate) fn may_leave_later(status: &Status) -> bool {
     next(status) == Next::Resume
-        || is_short(status)
+        || is_passing(status)
         || matches!(reason(status), Some("NOT_OWNER" | "SESSION_MOVED"))
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn keeps_owner(status: &Status) -> bool {
 }
 
 /// Whether a member answered that it may serve soon, so that long pauses make no sense.
-pub(crate) fn is_short(status: &Status) -> bool {
+pub(crate) fn is_passing(status: &Status) -> bool {
     matches!(
         reason(status),
         Some("MEMBER_FENCED" | "OWNER_UNREACHABLE" | "ARBITER_UNAVAILABLE" | "CLAIM_CONTENDED")
@@ -166,6 +166,6 @@ mod tests {
         for reason in ["NOT_OWNER", "SESSION_MOVED", "MEMBER_FENCED", "CLAIM_CONTENDED"] {
             assert_eq!(next(&because(reason)), Next::Register, "{reason}");
         }
-        assert!(is_short(&because("ARBITER_UNAVAILABLE")) && !is_short(&because("NOT_OWNER")));
+        assert!(is_passing(&because("ARBITER_UNAVAILABLE")) && !is_passing(&because("NOT_OWNER")));
     }
 }

@@ -1,15 +1,17 @@
 //! The addresses of a scheduler, and which of them is tried next.
 //!
 //! # Order
-//! In a cluster another member serves whoever has lost its own, so after a loss all addresses are
-//! tried at once, each for a short time: first the owner that the lost one named, then the members
-//! of the last list, then the configured addresses. The address that was lost comes last. If none
-//! serves, the client pauses before each further round, and waits longer for each answer. The members
-//! of a list are shuffled, so that the clients of a lost member do not all come to the same one.
+//! In a cluster another member can serve a resource manager whose owner is lost. So after a loss all
+//! addresses are tried without a pause, each for a short time: first the owner that the end of the
+//! session names, then the members of the last list, then the configured addresses. The addresses of
+//! the lost owner come last. If no member serves, the client pauses before each further round, and
+//! waits longer for each answer. The members of a list are shuffled, so that the clients of a lost
+//! member go to different ones.
 //!
 //! # Invariants
-//! * After a redirect the next address is one of the list, so members that name each other in a
-//!   circle are asked at most twice as often as there are addresses before a pause.
+//! * An address that an answer names is tried at once, but an address named by its answer is not. So a
+//!   round has at most twice as many attempts as addresses, and one more for a suspicion, also if
+//!   members name each other in a circle.
 //! * With a single address each attempt but the first is preceded by a pause.
 
 use std::collections::{HashSet, VecDeque};
@@ -24,7 +26,7 @@ const PATIENCE: Patience =
 /// Longest times, if there are other addresses.
 const MOST_PATIENCE: Patience =
     Patience { connection: Duration::from_secs(5), answer: Duration::from_secs(60) };
-/// A session that lasted at least this long is no brief one.
+/// Shortest duration of a session that is not brief.
 const BRIEF: Duration = Duration::from_secs(1);
 /// Most brief sessions in a row that are followed by another one at once.
 const MOST_BRIEF: u32 = 3;
@@ -38,7 +40,7 @@ pub(crate) enum Target {
     Member(String),
 }
 
-/// How long one address is tried, if there are others.
+/// Time limits of one address, if there are others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
     /// Time to connect.
@@ -70,7 +72,7 @@ pub(crate) struct Route {
     /// The members of the last list, the owner first. Empty without a cluster.
     members: Vec<String>,
     current: Target,
-    /// The rest of the round.
+    /// Addresses of the round that were not tried yet.
     left: VecDeque<Target>,
     /// Rounds since a session had streams.
     round: u32,
@@ -85,20 +87,20 @@ pub(crate) struct Route {
 /// The end of an attempt, or of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempted<'s> {
-    /// How long the session had its streams. `None` if it had none.
+    /// Duration for which streams were open. `None` if they never were.
     pub(crate) lasted: Option<Duration>,
-    /// Whether the session goes on with other streams, or another one is to begin there.
+    /// Whether the same address is to be tried next.
     pub(crate) stays: bool,
     /// Whether the scheduler gave a reason.
     pub(crate) is_answered: bool,
     /// The address of the owner, if the scheduler named it.
     pub(crate) owner: Option<&'s str>,
-    /// Whether the attempt named an owner that fell silent. It is repeated without that if the owner
-    /// is lost indeed.
+    /// Whether the attempt named a silent owner. If a member answers that this owner is alive and it
+    /// fails again, the attempt is repeated without its name.
     pub(crate) is_suspicion: bool,
 }
 
-/// When the next address is tried.
+/// Time of the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     AtOnce,
@@ -154,7 +156,7 @@ impl Route {
         !self.redirects_fail
     }
 
-    /// How long to try the present address. `None` if there is no other one.
+    /// Time limits of the present address. `None` if it is the only one.
     pub(crate) fn patience(&self) -> Option<Patience> {
         let factor = 1 << self.round.min(5);
         let longer = |first: Duration, most: Duration| first.saturating_mul(factor).min(most);
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_denies_a_suspicion_is_asked_again() {
+    fn a_member_that_denies_a_suspicion_is_asked_again() {
         let mut route = route(&["a"], "a,b");
         assert_eq!(after(&mut route, lost()), "b");
         let denied = Attempted { owner: Some("a"), is_answered: true, ..failed() };

@@ -57,8 +57,8 @@ impl Counted {
 }
 
 impl Silence {
-    /// Begins with new streams, on which the owner promises a message in each `distance`, if it
-    /// promises any.
+    /// Begins with new streams, on which the owner promises a message in each `distance`. `None` if
+    /// it promises no beats.
     pub(crate) fn begin(&mut self, distance: Option<Duration>, now: Instant) {
         self.counted =
             distance.map(|mean| Counted { mean: mean.min(MOST), silent: Duration::ZERO, at: now });
@@ -69,7 +69,7 @@ impl Silence {
         self.counted.is_some()
     }
 
-    /// A message has arrived.
+    /// Records a message of any stream.
     pub(crate) fn received(&mut self, now: Instant) {
         let Some(counted) = &mut self.counted else { return };
         counted.advance(now);
@@ -77,8 +77,8 @@ impl Silence {
         counted.mean = (counted.mean * (WEIGHT - 1) + distance) / WEIGHT;
     }
 
-    /// The timer has fired, and nothing is unread. Returns the silence if that is an alarm; then
-    /// nothing is counted until [`Self::begin`].
+    /// Counts a tick of the timer while no message is unread. Returns the silence if it is an alarm.
+    /// After an alarm nothing is counted until [`Self::begin`].
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Duration> {
         if self.last_alarm.is_some_and(|last| now.duration_since(last) >= QUIET) {
             (self.alarms, self.last_alarm) = (0, None);
@@ -96,7 +96,7 @@ impl Silence {
         Some(silent)
     }
 
-    /// The silence that is an alarm. `None` if nothing is counted.
+    /// Shortest silence that is an alarm. `None` if nothing is counted.
     fn bound(&self) -> Option<Duration> {
         let least = (3 * self.counted.as_ref()?.mean).max(LEAST);
         let doubled = 1_u32.checked_shl(self.alarms).and_then(|times| least.checked_mul(times));

@@ -30,7 +30,7 @@ async fn a_deregistration_follows_a_session_that_moved() {
         let program = Program::registered(options(&members, &["m1"])).await;
         members.refuse_to_deregister("m1", refusal(reason, Some("m3")), 9);
         assert_eq!(left(&program, &members).await, [of("m1", 1), of("m3", 2)]);
-        assert_eq!(members.knocked(), ["m1", "m3"]);
+        assert_eq!(members.registrations(), ["m1", "m3"]);
     }
 }
 

@@ -75,8 +75,8 @@ struct Shared {
     left: Vec<(String, u64)>,
     /// Members whose beats have stopped although they live.
     mute: Vec<String>,
-    /// Members that are heard by others although they stand still.
-    heard: Vec<String>,
+    /// Members that others take for alive although they stand still.
+    seemingly_alive: Vec<String>,
 }
 
 struct Process {
@@ -180,7 +180,7 @@ impl Members {
     }
 
     pub(super) fn seem_alive(&self, address: &str) {
-        self.shared().heard.push(address.to_owned());
+        self.shared().seemingly_alive.push(address.to_owned());
     }
 
     /// Makes a member refuse its next registrations.
@@ -208,7 +208,7 @@ impl Members {
     }
 
     /// The members at which the client registered, in order.
-    pub(super) fn knocked(&self) -> Vec<String> {
+    pub(super) fn registrations(&self) -> Vec<String> {
         self.calls().into_iter().map(|call| call.member).collect()
     }
 
@@ -295,7 +295,9 @@ impl Member {
         if let Some(suspect) = metadata.get("x-si-suspects") {
             let suspect = suspect.to_str().unwrap().trim_start_matches("of ").to_owned();
             let acts = |process: &Process| *process.line.borrow() == Line::Open;
-            if shared.live.get(&suspect).is_some_and(acts) || shared.heard.contains(&suspect) {
+            if shared.live.get(&suspect).is_some_and(acts)
+                || shared.seemingly_alive.contains(&suspect)
+            {
                 return Err(refusal("NOT_OWNER", Some(&suspect)));
             }
         }

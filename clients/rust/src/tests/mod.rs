@@ -158,7 +158,7 @@ async fn a_frozen_owner_is_given_up_and_delivers_nothing_more() {
     program.ask("b").await;
     assert_eq!(program.placed("b").await, "m2");
     assert!(program.known.lock().unwrap().iter().all(|known| known.node_id == "m2"));
-    assert_eq!(members.knocked(), ["m1", "m2"]);
+    assert_eq!(members.registrations(), ["m1", "m2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +169,7 @@ async fn a_false_alarm_leads_back_to_the_owner() {
     members.mute("m1");
     assert!(program.loss().await.message().contains("nothing came for 3"));
     assert_eq!(program.session().await, 2);
-    assert_eq!(members.knocked(), ["m1", "m2", "m1"]);
+    assert_eq!(members.registrations(), ["m1", "m2", "m1"]);
     let suspects: Vec<_> =
         members.calls().iter().map(|call| call.text("x-si-suspects").is_some()).collect();
     assert_eq!(suspects, [false, true, false]);
@@ -189,7 +189,7 @@ async fn an_owner_that_only_seems_alive_is_tried_once() {
     assert_eq!(program.session().await, 2);
     assert!(frozen.elapsed() < ms(5_500), "{:?}", frozen.elapsed());
     // The frozen one never reads the second call, and who denied the suspicion is asked again.
-    assert_eq!(members.knocked(), ["m1", "m2", "m2"]);
+    assert_eq!(members.registrations(), ["m1", "m2", "m2"]);
     assert_eq!(members.calls()[2].text("x-si-suspects"), None);
 }
 
@@ -216,7 +216,7 @@ async fn a_moved_session_goes_to_its_new_owner() {
     program.ask("a").await;
     assert_eq!(program.placed("a").await, "m3");
     assert!(moved.elapsed() < ms(50), "{:?}", moved.elapsed());
-    assert_eq!(members.knocked(), ["m1", "m3"]);
+    assert_eq!(members.registrations(), ["m1", "m3"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +226,7 @@ async fn a_resync_goes_to_the_same_owner() {
     sleep(Duration::from_secs(2)).await;
     members.end(1, &refusal("RESYNC_REQUIRED", None));
     assert_eq!(program.session().await, 2);
-    assert_eq!(members.knocked(), ["m1", "m1"]);
+    assert_eq!(members.registrations(), ["m1", "m1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,7 +283,7 @@ async fn of_two_addresses_one_never_answers() {
         let begun = Instant::now();
         let program = Program::registered(options(&members, &["m1", "m2"])).await;
         assert!(begun.elapsed() < ms(seconds * 1_000 + 100), "{:?}", begun.elapsed());
-        assert_eq!(members.knocked(), ["m2"]);
+        assert_eq!(members.registrations(), ["m2"]);
         drop(program);
     }
 }
@@ -362,5 +362,5 @@ async fn the_only_member_continues_the_session_after_a_broken_stream() {
     assert_eq!(crate::reason(&program.loss().await), None);
     program.ask("a").await;
     assert_eq!(program.placed("a").await, "m1");
-    assert_eq!(members.knocked(), ["m1"]);
+    assert_eq!(members.registrations(), ["m1"]);
 }

@@ -34,7 +34,7 @@ async fn the_successor_of_a_client_goes_to_another_member() {
         let status = end(&mut program).await;
         assert!(crate::is_lost(&status), "{status:?}");
         let (_, session) = next(&members, &identity).await;
-        assert_eq!((session, members.knocked().join(" ")), (2, "m1 m2".to_owned()));
+        assert_eq!((session, members.registrations().join(" ")), (2, "m1 m2".to_owned()));
         assert!(broken.elapsed() < ms(450), "{:?}", broken.elapsed());
         let second = &members.calls()[1];
         assert_eq!(second.text("x-si-session"), Some("1"));
@@ -50,7 +50,7 @@ async fn the_successor_of_a_client_follows_a_redirect() {
     members.end(1, &refusal("SESSION_MOVED", Some("m3")));
     end(&mut program).await;
     next(&members, &identity).await;
-    assert_eq!(members.knocked(), ["m1", "m3"]);
+    assert_eq!(members.registrations(), ["m1", "m3"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ async fn each_certificate_is_valid_for_its_own_address() {
     sleep(Duration::from_secs(2)).await;
     members.kill("m1");
     assert_eq!(program.session().await, 2);
-    assert_eq!(members.knocked(), ["m1", "m3"], "the certificate of m2 is that of m1");
+    assert_eq!(members.registrations(), ["m1", "m3"], "the certificate of m2 is that of m1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,5 +28,5 @@ async fn one_name_may_be_set_for_all_addresses() {
     sleep(Duration::from_secs(2)).await;
     members.kill("m1");
     assert_eq!(program.session().await, 2);
-    assert_eq!(members.knocked(), ["m1", "m2"]);
+    assert_eq!(members.registrations(), ["m1", "m2"]);
 }

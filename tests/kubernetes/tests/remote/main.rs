@@ -17,6 +17,7 @@ mod hold_again;
 #[path = "../../../../shims/kubernetes/tests/cluster/life.rs"]
 mod life;
 mod lost;
+mod members;
 #[path = "../../../../shims/kubernetes/tests/cluster/nodes.rs"]
 mod nodes;
 #[path = "../../../../shims/kubernetes/tests/cluster/rules.rs"]

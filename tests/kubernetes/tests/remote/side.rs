@@ -78,7 +78,7 @@ impl Side {
     }
 }
 
-fn serve(listener: TcpListener) -> (SchedulerHandle, CancellationToken, JoinHandle<()>) {
+pub fn serve(listener: TcpListener) -> (SchedulerHandle, CancellationToken, JoinHandle<()>) {
     // Without this setting a node reserved for a large pod would be closed to small ones.
     let scheduler = Scheduler::builder().reservation_delay(None).start_local().unwrap();
     let stop = CancellationToken::new();
