@@ -272,14 +272,14 @@ func (f *fake) start(t *testing.T) string {
 }
 
 // startAt serves at an address, with further services. It returns a function that ends the server, also.
-func (f *fake) startAt(t *testing.T, address string, add func(*grpc.Server)) (string, func()) {
+func (f *fake) startAt(t *testing.T, address string, add func(*grpc.Server), options ...grpc.ServerOption) (string, func()) {
 	t.Helper()
 	f.held, f.broken, f.news = map[uint64]proto.Message{}, make(chan struct{}), make(chan struct{})
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	scheduler.RegisterSchedulerServer(server, f)
 	add(server)
 	go server.Serve(listener)

@@ -47,6 +47,7 @@ type member struct {
 	asker   asker
 	admin   departures
 	answer  func(context.Context, metadata.MD) error
+	options []grpc.ServerOption
 }
 
 type call struct {
@@ -73,7 +74,7 @@ func (m *members) start(one *member, address string) {
 	one.address, one.stop = one.startAt(m.t, address, func(server *grpc.Server) {
 		mono.RegisterCallbackServiceServer(server, &one.asker)
 		mono.RegisterAdminServiceServer(server, &one.admin)
-	})
+	}, one.options...)
 }
 
 // admit is a registration at a member.
