@@ -1,13 +1,15 @@
 //! The task behind a client: connects, sends requests, receives messages, and reconnects after each
 //! break.
 
+mod leave;
+
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use backon::BackoffBuilder as _;
 use monoceros_proto::si::v1 as si;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tonic::Status;
 
@@ -24,6 +26,8 @@ use crate::request::{AnyRequest, Kind};
 use crate::route::{Attempted, Pace, Route};
 use crate::silence::{self, Silence};
 use crate::{Ended, Event, OwnerChannel, State};
+
+pub(crate) use self::leave::Leave;
 
 /// Interval between acknowledgements while no request carries one.
 const ACKNOWLEDGE: Duration = Duration::from_millis(200);
@@ -80,12 +84,6 @@ pub(crate) struct Driver {
     last_received: [u64; 3],
     /// A deregistration that was requested and not sent yet.
     leave_requested: Option<Leave>,
-}
-
-/// A request to end the session, and the channel for its result.
-pub(crate) struct Leave {
-    pub(crate) reason: String,
-    pub(crate) left: oneshot::Sender<Result<(), Status>>,
 }
 
 impl Driver {
@@ -307,32 +305,6 @@ impl Driver {
         drop(streams);
         incoming.close().await;
         ended
-    }
-
-    /// The session that a deregistration can end without another registration. In a cluster the
-    /// claim of a lost owner stays, so the client takes it over before it deregisters.
-    fn session_to_leave(&self) -> Option<u64> {
-        self.session.or_else(|| self.last_session.filter(|_| !self.route.is_cluster()))
-    }
-
-    /// Ends the session. `Err` if another connection has to try again.
-    async fn leave(
-        &mut self,
-        connection: &Connection<'_>,
-        session: u64,
-        leave: Leave,
-    ) -> Result<(), Status> {
-        let patience = self.route.patience().map(|it| it.answer);
-        let done = within(patience, connection.deregister(session, leave.reason.clone())).await;
-        if let Err(status) = &done
-            && ending::may_leave_later(status)
-        {
-            self.leave_requested = Some(leave);
-            return Err(status.clone());
-        }
-        // The caller may have stopped waiting.
-        let _ = leave.left.send(done);
-        Ok(())
     }
 
     /// Registers, and reports the state unless the session continues.
