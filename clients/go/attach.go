@@ -147,7 +147,7 @@ func (a *attachment) read(ctx context.Context) error {
 		if err != nil {
 			return endOf(ctx, "callback stream", err, a.stream.Trailer())
 		}
-		a.client.vigil.record((*silence).received)
+		a.client.watch.record((*silence).received)
 		var to chan *mono.CoreMessage
 		switch body := message.GetBody().(type) {
 		case *mono.CoreMessage_PredicateBatch:

@@ -107,7 +107,7 @@ type Client struct {
 	clock         clock
 	link          *link
 	route         *route
-	vigil         *vigil
+	watch         *watch
 	proof         func() string
 	outbox        *outbox
 	inbox         *inbox
@@ -193,7 +193,7 @@ func New(config Config) (*Client, error) {
 		clock:         monotonic{},
 		link:          link,
 		route:         newRoute(append([]string{config.Target}, config.OtherAddresses...)...),
-		vigil:         &vigil{clock: monotonic{}},
+		watch:         &watch{clock: monotonic{}},
 		proof:         proof,
 		shuffle:       shuffled,
 		outbox:        newOutbox(config.Waiting, min(batchBytes, config.MaxMessage)),

@@ -152,8 +152,8 @@ func (c *Client) serve(ctx context.Context) error {
 	}
 	c.openSince = c.clock.now()
 	c.life.connected()
-	if c.vigil.begin(distance) {
-		task(c.vigil.run)
+	if c.watch.begin(distance) {
+		task(c.watch.run)
 	}
 	for k := range streams {
 		k := kind(k)
@@ -278,15 +278,15 @@ func (c *Client) receive(ctx context.Context, k kind, stream grpc.ClientStream) 
 			reply = &si.AllocationResponse{}
 		}
 		if k == allocations {
-			c.vigil.record((*silence).read)
+			c.watch.record((*silence).read)
 		}
 		if err := stream.RecvMsg(reply); err != nil {
 			return endOf(ctx, k.String()+" stream", err, stream.Trailer())
 		}
 		if k == allocations {
-			c.vigil.record((*silence).beat)
+			c.watch.record((*silence).beat)
 		} else {
-			c.vigil.record((*silence).received)
+			c.watch.record((*silence).received)
 		}
 		if err := c.taken(reply.GetTakenSeq()); err != nil {
 			return err

@@ -80,8 +80,7 @@ func (s *silence) bound(now time.Time) time.Duration {
 	return min(bound, mostSilence)
 }
 
-// tick returns the silence if it raises an alarm, and zero otherwise. The next tick is expected after
-// tickEvery.
+// tick returns the silence if it raises an alarm, and else zero. The next tick is expected after tickEvery.
 func (s *silence) tick(now time.Time) time.Duration {
 	late := max(0, now.Sub(s.due))
 	s.due = now.Add(tickEvery)
@@ -102,44 +101,44 @@ func (s *silence) tick(now time.Time) time.Duration {
 	return silent
 }
 
-// vigil counts the silence of a client's owner. Its methods can be called concurrently, and have no effect
+// watch counts the silence of a client's owner. Its methods can be called concurrently, and have no effect
 // unless the owner of the present session has beats.
-type vigil struct {
+type watch struct {
 	clock clock
 
 	mu      sync.Mutex
 	silence silence
-	isKept  bool
+	counts  bool
 }
 
 // record passes an observation and its time to the rule.
-func (v *vigil) record(observe func(*silence, time.Time)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.isKept {
-		observe(&v.silence, v.clock.now())
+func (w *watch) record(observe func(*silence, time.Time)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.counts {
+		observe(&w.silence, w.clock.now())
 	}
 }
 
-// begin starts the vigil for streams that are open, if the owner has announced beats.
-func (v *vigil) begin(distance time.Duration) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.isKept = distance > 0
-	if v.isKept {
-		v.silence.begin(v.clock.now(), distance)
+// begin starts to count for streams that are open. It returns false if distance is zero: the owner sends no beats.
+func (w *watch) begin(distance time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts = distance > 0
+	if w.counts {
+		w.silence.begin(w.clock.now(), distance)
 	}
-	return v.isKept
+	return w.counts
 }
 
 // run returns ErrSilent once the owner was silent for too long.
-func (v *vigil) run(ctx context.Context) error {
+func (w *watch) run(ctx context.Context) error {
 	for {
-		if !sleep(ctx, v.clock, tickEvery) {
+		if !sleep(ctx, w.clock, tickEvery) {
 			return ctx.Err()
 		}
 		var silent time.Duration
-		v.record(func(s *silence, now time.Time) { silent = s.tick(now) })
+		w.record(func(s *silence, now time.Time) { silent = s.tick(now) })
 		if silent > 0 {
 			return fmt.Errorf("%w: nothing came for %v", ErrSilent, silent.Round(time.Millisecond))
 		}

@@ -136,7 +136,7 @@ func (m *members) run(targets []string, change func(*Config)) {
 	}
 	change(&config)
 	m.client = runningWith(m.t, config, func(c *Client) {
-		c.clock, c.vigil.clock, c.shuffle = m.clock, m.clock, func([]string) {}
+		c.clock, c.watch.clock, c.shuffle = m.clock, m.clock, func([]string) {}
 		if m.tune != nil {
 			m.tune(c)
 		}
@@ -490,7 +490,7 @@ func (m *members) beatOnce(owner *member) {
 	case <-time.After(30 * time.Second):
 		m.t.Fatal("the owner has no stream for beats")
 	}
-	v := m.client.vigil
+	v := m.client.watch
 	eventually(m.t, "the beat is received", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -709,11 +709,11 @@ func TestASlowProgramRaisesNoAlarm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := m.client.vigil
+	v := m.client.watch
 	eventually(t, "nothing is read", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		return v.isKept && !v.silence.waits && len(m.client.inbox.queue) == 1
+		return v.counts && !v.silence.waits && len(m.client.inbox.queue) == 1
 	})
 	for n := 0; n < 100; n++ {
 		m.tick()

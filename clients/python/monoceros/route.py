@@ -69,7 +69,7 @@ class Route:
         #: Whether the present address was named by an answer.
         self._is_named = False
         #: Set when an address that was named did not answer: the client may be unable to reach it.
-        self._is_lost = False
+        self._redirects_fail = False
 
     @property
     def is_cluster(self) -> bool:
@@ -88,7 +88,7 @@ class Route:
     @property
     def takes_redirects(self) -> bool:
         """Whether members may name the owner. Otherwise they forward calls."""
-        return not self._is_lost
+        return not self._redirects_fail
 
     def registered(self, members: str) -> None:
         """Keeps the list of members that came with a registration, which may be empty."""
@@ -102,7 +102,7 @@ class Route:
         was_named, self._is_named = self._is_named, False
         is_often_brief, may_go_on = False, True
         if end.lasted is not None:
-            was_named, self._is_lost, self._was_over, self.rounds = False, False, False, 0
+            was_named, self._redirects_fail, self._was_over, self.rounds = False, False, False, 0
             self._brief = self._brief + 1 if end.lasted < _BRIEF else 0
             self._left = self._round(end.stays)
             is_often_brief = self._brief > _MOST_BRIEF
@@ -113,7 +113,7 @@ class Route:
             self._was_over = end.is_over
             return may_go_on
         elif was_named and not end.is_answered:
-            self._is_lost = True
+            self._redirects_fail = True
         if end.owner not in ("", self.present) and len(end.owner) <= _ADDRESS and not was_named:
             if end.is_suspicion:
                 self._left.insert(0, self.present)

@@ -83,7 +83,7 @@ pub(crate) struct Connection<'o> {
     takes_redirects: bool,
 }
 
-/// How a client identifies itself to a cluster when it registers.
+/// Metadata of a registration by which a cluster knows a client again.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     /// The secret of the client.

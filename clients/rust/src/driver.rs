@@ -74,7 +74,7 @@ pub(crate) struct Driver {
     pauses_first: bool,
     /// The last connection, for other calls of the program.
     channel: OwnerChannel,
-    /// Since when the session has streams.
+    /// Time at which the streams of the session were opened. `None` while there are none.
     open_since: Option<Instant>,
     /// Whether the client had a session before.
     has_registered: bool,
