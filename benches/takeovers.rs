@@ -30,18 +30,19 @@ fn main() -> std::process::ExitCode {
     let takeovers = usize::try_from(numbers.next().unwrap_or(1_000)).unwrap();
     let seed = numbers.next().unwrap_or_else(|| u64::from(std::process::id()));
     let lease = std::time::Duration::from_secs(5);
-    let plan = play::Plan { seed, lease, takeovers, is_short: false };
+    let plan = play::Plan { seed, lease, takeovers, is_short: false, only: None };
     eprintln!("seed {seed}");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let Some(outcome) = runtime.block_on(play::play(&plan)) else {
         return std::process::ExitCode::FAILURE;
     };
     let (samples, verdict) = (&outcome.samples, &outcome.verdict);
-    println!("{}", play::figures::table(samples));
+    println!("{}", play::figures::table(samples, &outcome.faults));
     println!("| all | all | {} | | | |", samples.len());
     println!("| lost: {}, doubled: {} | | | | | |", verdict.lost.len(), verdict.doubled.len());
     if verdict.is_good() {
-        eprintln!("{} faults, {} allocations", outcome.n_faults, outcome.n_allocations);
+        let n_faults: usize = outcome.faults.values().sum();
+        eprintln!("{n_faults} faults, {} allocations", outcome.n_allocations);
         return std::process::ExitCode::SUCCESS;
     }
     eprintln!("{verdict}\n{}", outcome.account);

@@ -57,6 +57,30 @@ impl HttpAnswer {
     }
 }
 
+/// Returns the answer of a server to an HTTP request.
+pub async fn http_at(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> HttpAnswer {
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let headers: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let headers = [vec![String::new()], headers].concat().join("\r\n");
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\
+         content-length: {length}{headers}\r\n\r\n{body}"
+    );
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    connection.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    HttpAnswer { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
 pub struct Service {
     child: Child,
     log: Arc<Mutex<String>>,
@@ -226,21 +250,7 @@ impl Service {
         headers: &[(&str, &str)],
         body: &str,
     ) -> HttpAnswer {
-        let mut connection = TcpStream::connect(self.http).await.unwrap();
-        let headers: Vec<_> =
-            headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        let headers = [vec![String::new()], headers].concat().join("\r\n");
-        let length = body.len();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\
-             content-length: {length}{headers}\r\n\r\n{body}"
-        );
-        connection.write_all(request.as_bytes()).await.unwrap();
-        let mut response = String::new();
-        connection.read_to_string(&mut response).await.unwrap();
-        let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        HttpAnswer { status, head: head.to_lowercase(), body: body.to_owned() }
+        http_at(self.http, method, path, headers, body).await
     }
 
     /// Sends SIGTERM.

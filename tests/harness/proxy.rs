@@ -10,6 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+/// Tells whether a connection from this address is refused.
+type Refuses = Box<dyn Fn(SocketAddr) -> bool + Send>;
+
 /// Passes connections on.
 pub struct Proxy {
     /// The address that it listens on.
@@ -22,24 +25,36 @@ pub struct Proxy {
 struct State {
     /// The target of connections. `None` refuses them.
     target: Option<SocketAddr>,
+    refuses: Refuses,
     connections: JoinSet<()>,
+    /// Clients of the connections.
+    clients: Vec<(SocketAddr, AbortHandle)>,
 }
 
 impl Proxy {
     pub async fn start(target: impl Into<Option<SocketAddr>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = State { target: target.into(), connections: JoinSet::new() };
+        let state = State {
+            target: target.into(),
+            refuses: Box::new(|_| false),
+            connections: JoinSet::new(),
+            clients: Vec::new(),
+        };
         let state = Arc::new(Mutex::new(state));
         let (still, is_still) = watch::channel(false);
         let of_acceptor = Arc::clone(&state);
         let accept = async move {
-            while let Ok((client, _)) = listener.accept().await {
+            while let Ok((client, from)) = listener.accept().await {
                 let mut state = of_acceptor.lock().unwrap();
                 // Connections that have ended are forgotten.
                 while state.connections.try_join_next().is_some() {}
-                let Some(target) = state.target else { continue };
-                state.connections.spawn(pass(client, target, is_still.clone()));
+                state.clients.retain(|(_, connection)| !connection.is_finished());
+                let Some(target) = state.target.filter(|_| !(state.refuses)(from)) else {
+                    continue;
+                };
+                let connection = state.connections.spawn(pass(client, target, is_still.clone()));
+                state.clients.push((from, connection));
             }
         };
         let acceptor = tokio::spawn(accept).abort_handle();
@@ -56,6 +71,17 @@ impl Proxy {
         let mut state = self.state.lock().unwrap();
         state.target = target;
         state.connections.abort_all();
+    }
+
+    /// Breaks the connections of some clients, and refuses later ones of theirs, from now on.
+    pub fn refuse(&self, whose: impl Fn(SocketAddr) -> bool + Send + 'static) {
+        let mut state = self.state.lock().unwrap();
+        for (from, connection) in &state.clients {
+            if whose(*from) {
+                connection.abort();
+            }
+        }
+        state.refuses = Box::new(whose);
     }
 
     /// Lets all connections stand still, old and new ones, or go on. Nothing is lost.

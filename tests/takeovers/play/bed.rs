@@ -1,4 +1,5 @@
-//! Three members on an etcd, and the lines between them, their clients and the etcd.
+//! Three members on a cluster of three etcds, and the lines between them, their clients and the
+//! etcds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -10,16 +11,18 @@ use std::time::Duration;
 
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_cluster::{Reply, Request, RmId, Snapshot};
-use monoceros_cluster_store::etcd::Etcd;
+use monoceros_cluster_store::etcd::{Etcd, EtcdOptions};
 use monoceros_cluster_store::{Arbiter, ClusterName};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
-use crate::harness::{Proxy, Service};
-use crate::servers::{Program, Server, free_port, options, ready};
+use super::lines::is_of;
+use crate::harness::{Proxy, Service, http_at};
+use crate::servers::{Program, Server, free_port, ready};
 
 pub const MEMBERS: usize = 3;
+const ETCDS: usize = 3;
 /// Time limit of whatever a member has to do.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,11 +33,13 @@ pub struct Books {
     pub running: BTreeMap<String, String>,
     /// Asks without an allocation.
     pub pending: BTreeSet<String>,
+    /// Epoch of the RM's session, and of its claim.
+    pub epoch: u64,
 }
 
-/// An etcd, and members that may be down.
+/// Etcds, and members that may be down.
 pub struct Bed {
-    pub etcd: Server,
+    pub etcds: Vec<Server>,
     pub members: Vec<Slot>,
     pub lease: Duration,
     arbiter: Arbiter,
@@ -49,8 +54,8 @@ pub struct Slot {
     pub front: Proxy,
     /// The line of other members.
     pub inner: Proxy,
-    /// The line to the etcd.
-    pub store: Proxy,
+    /// The lines to the etcds.
+    pub stores: Vec<Proxy>,
     /// Address on which it listens for other members.
     listen: SocketAddr,
     log: PathBuf,
@@ -58,29 +63,33 @@ pub struct Slot {
 }
 
 impl Bed {
-    /// Starts an etcd and three members. `None` without a program of etcd.
+    /// Starts etcds and three members. `None` without a program of etcd.
     pub async fn start(lease: Duration) -> Option<Self> {
         let program = Program::packaged().or_else(Program::built)?;
-        let etcd = Server::new(&program, &[]).unwrap();
-        let store = Etcd::new(&ClusterName::new("monoceros").unwrap(), options(&etcd)).unwrap();
+        let etcds = Server::cluster(&program, ETCDS).unwrap();
+        let options = EtcdOptions::new(etcds.iter().map(Server::endpoint).collect());
+        let store = Etcd::new(&ClusterName::new("monoceros").unwrap(), options).unwrap();
         ready(&store).await.unwrap();
         let arbiter = Arbiter::new(Arc::new(store));
-        let address = SocketAddr::from(([127, 0, 0, 1], etcd.port));
         let mut members = Vec::new();
         for at in 0..MEMBERS {
-            let listen = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+            let listen = local(free_port().unwrap());
+            let mut stores = Vec::new();
+            for etcd in &etcds {
+                stores.push(Proxy::start(local(etcd.port)).await);
+            }
             members.push(Slot {
                 id: format!("m{at}"),
                 service: None,
                 front: Proxy::start(None).await,
                 inner: Proxy::start(listen).await,
-                store: Proxy::start(address).await,
+                stores,
                 listen,
-                log: etcd.folder.join(format!("member-{at}.log")),
+                log: etcds[0].folder.join(format!("member-{at}.log")),
                 n_ids: 1,
             });
         }
-        let mut bed = Self { etcd, members, lease, arbiter };
+        let mut bed = Self { etcds, members, lease, arbiter };
         for at in 0..MEMBERS {
             bed.restart(at, true);
         }
@@ -101,6 +110,8 @@ impl Bed {
     pub fn restart(&mut self, at: usize, with_its_id: bool) {
         let lease = format!("{}s", self.lease.as_secs());
         let slot = &mut self.members[at];
+        let endpoint = |store: &Proxy| format!("http://{}", store.address);
+        let endpoints: Vec<_> = slot.stores.iter().map(endpoint).collect();
         slot.front.lead_to(None);
         slot.service = None;
         if !with_its_id {
@@ -112,7 +123,7 @@ impl Bed {
             Stdio::from(log),
             &[
                 ("CLUSTER__ARBITER", "etcd"),
-                ("CLUSTER__ENDPOINTS", &format!("http://{}", slot.store.address)),
+                ("CLUSTER__ENDPOINTS", &endpoints.join(",")),
                 ("CLUSTER__LEASE", &lease),
                 ("CLUSTER__ID", &slot.id),
                 ("CLUSTER__LISTEN", &slot.listen.to_string()),
@@ -131,6 +142,52 @@ impl Bed {
         let service = slot.service.as_ref().map(|service| service.grpc);
         slot.front.lead_to(service.filter(|_| !is_cut));
         slot.inner.lead_to((!is_cut).then_some(slot.listen));
+    }
+
+    /// Cuts the lines of a member to the etcds, or joins them again.
+    pub fn cut_from_store(&self, at: usize, is_cut: bool) {
+        for (line, etcd) in self.members[at].stores.iter().zip(&self.etcds) {
+            line.lead_to((!is_cut).then_some(local(etcd.port)));
+        }
+    }
+
+    /// Cuts the lines between two members, or joins them again.
+    pub fn part(&self, members: [usize; 2], is_cut: bool) {
+        let [first, second] = members;
+        for (at, other) in [(first, second), (second, first)] {
+            let process = self.service(other).process();
+            self.members[at].inner.refuse(move |from| is_cut && is_of(process, from));
+        }
+    }
+
+    /// The etcd that leads the others, and the number by which the leader knows another one.
+    pub async fn leading_etcd(&self) -> (usize, String) {
+        let begun = Instant::now();
+        loop {
+            let mut numbers = Vec::new();
+            let mut leader = String::new();
+            for etcd in &self.etcds {
+                let path = "/v3/maintenance/status";
+                let answer = http_at(local(etcd.port), "POST", path, &[], "{}").await.json();
+                numbers.push(text(&answer["header"], "member_id"));
+                leader = text(&answer, "leader");
+            }
+            if let Some(at) = numbers.iter().position(|number| *number == leader) {
+                return (at, numbers.swap_remove((at + 1) % ETCDS));
+            }
+            assert!(begun.elapsed() < PATIENCE, "no etcd leads");
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Lets another etcd lead.
+    pub async fn move_leading_etcd(&self) {
+        let (at, to) = self.leading_etcd().await;
+        let path = "/v3/maintenance/transfer-leadership";
+        let body = format!("{{\"targetID\":\"{to}\"}}");
+        let answer = http_at(local(self.etcds[at].port), "POST", path, &[], &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_ne!(self.leading_etcd().await.0, at);
     }
 
     pub fn service(&self, at: usize) -> &Service {
@@ -159,12 +216,17 @@ impl Bed {
 
     /// The members' places by the RMs that they own. Those of members that are gone are left out.
     pub async fn owners(&self) -> BTreeMap<String, usize> {
+        self.claims().await.into_iter().map(|(rm, (owner, _))| (rm, owner)).collect()
+    }
+
+    /// The same with the epochs of the claims.
+    pub async fn claims(&self) -> BTreeMap<String, (usize, u64)> {
         let snapshot = self.snapshot().await;
         let place = |(RmId(rm), claim): (RmId, _)| {
             let claim: monoceros_cluster::Versioned<monoceros_cluster::Claim> = claim;
             let owner = claim.value.owner?;
             let at = self.members.iter().position(|slot| slot.id == *owner.member.0)?;
-            Some((rm.to_string(), at))
+            Some((rm.to_string(), (at, claim.value.epoch.0)))
         };
         snapshot.claims.into_iter().filter_map(place).collect()
     }
@@ -181,17 +243,27 @@ impl Bed {
         }
     }
 
-    /// The books of an RM at a member, from its lists of nodes and applications, which must agree.
-    pub async fn books(&self, at: usize, rm: &str) -> Result<Books, String> {
-        let page = async |page: &str| {
-            let path = format!("/ws/v1/partition/%5B{rm}%5Ddefault/{page}");
+    /// The books of an RM at its owner, from its lists of nodes and applications, which must agree.
+    /// No other member may have a session of the RM.
+    pub async fn books(&self, rm: &str) -> Result<Books, String> {
+        let claims = self.claims().await;
+        let (at, epoch) = *claims.get(rm).ok_or("nobody owns it")?;
+        let get = async |path: String| {
             let answer = self.service(at).http("GET", &path, &[], "").await;
             match answer.status {
                 200 => Ok(answer.json()),
                 status => Err(format!("{path}: {status}")),
             }
         };
-        let (mut books, mut on_nodes) = (Books::default(), BTreeMap::new());
+        let page =
+            async |page: &str| get(format!("/ws/v1/partition/%5B{rm}%5Ddefault/{page}")).await;
+        let sessions = get("/ws/v1/sessions".to_owned()).await?;
+        let of_rm = list(&sessions["sessions"]).iter().filter(|row| text(row, "rmId") == rm);
+        match of_rm.count() {
+            1 => {}
+            n => return Err(format!("{n} sessions")),
+        }
+        let (mut books, mut on_nodes) = (Books { epoch, ..Books::default() }, BTreeMap::new());
         for node in list(&page("nodes").await?) {
             for allocation in list(&node["allocations"]) {
                 let key = text(allocation, "allocationKey");
@@ -227,6 +299,10 @@ impl Bed {
         }
         logs
     }
+}
+
+fn local(port: u16) -> SocketAddr {
+    ([127, 0, 0, 1], port).into()
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::bed::{Bed, MEMBERS, PATIENCE};
 use crate::harness::Dice;
+use crate::servers::Server;
 
 /// Reason why an RM needs another owner, or another session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +26,18 @@ pub enum Cause {
     Isolate,
     /// The line between the owner and etcd is cut for more than a lease.
     CutStore,
-    /// The etcd is killed, and started again after a while.
+    /// The line between the owner and one other member is cut for more than a lease, and clients
+    /// of the owner have to connect again.
+    Part,
+    /// All etcds are killed, and started again after a while.
     KillStore,
-    /// Another process of the RM registers.
+    /// The same for [`AWAY`].
+    LoseStore,
+    /// Another etcd leads the others.
+    MoveStore,
+    /// The etcd that leads stands still until long after another one was elected.
+    FreezeStore,
+    /// Another process of the RM registers, or two do at once, of which the second one counts.
     Swap,
     /// One RM is moved to another member.
     Move,
@@ -36,7 +46,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub const ALL: [Self; 11] = [
+    /// Causes of each round.
+    pub const ALL: [Self; 14] = [
         Self::Kill,
         Self::End,
         Self::Freeze,
@@ -44,11 +55,21 @@ impl Cause {
         Self::Stall,
         Self::Isolate,
         Self::CutStore,
+        Self::Part,
         Self::KillStore,
+        Self::MoveStore,
+        Self::FreezeStore,
         Self::Swap,
         Self::Move,
         Self::Drain,
     ];
+
+    /// The causes of these names, separated by commas.
+    pub fn named(names: &str) -> Vec<Self> {
+        let known = Self::ALL.into_iter().chain([Self::LoseStore]);
+        let named = |cause: &Self| names.split(',').any(|name| format!("{cause:?}") == name);
+        known.filter(named).collect()
+    }
 
     /// Its row in the table.
     pub fn name(self) -> &'static str {
@@ -60,13 +81,20 @@ impl Cause {
             Self::Stall => "line of clients silent",
             Self::Isolate => "owner reached by etcd alone",
             Self::CutStore => "owner cut from etcd",
+            Self::Part => "owner cut from one other member",
             Self::KillStore => "etcd away, since its return",
+            Self::LoseStore => "etcd away 60 s, since its return",
+            Self::MoveStore => "leader of etcd moved",
+            Self::FreezeStore => "leader of etcd frozen",
             Self::Swap => "another process of the RM",
             Self::Move => "RM moved",
             Self::Drain => "owner drained",
         }
     }
 }
+
+/// How long all etcds are away in a long play.
+const AWAY: Duration = Duration::from_secs(60);
 
 /// A fault that was begun.
 pub struct Fault {
@@ -75,7 +103,10 @@ pub struct Fault {
     victim: usize,
     /// Time from its begin to its end.
     lasts: Duration,
-    with_its_id: bool,
+    /// Place of the etcd that leads.
+    leader: usize,
+    /// Whether a member restarts with its id, and other details that have two ways.
+    draw: bool,
 }
 
 impl Fault {
@@ -93,19 +124,36 @@ impl Fault {
                 + Duration::from_millis(100) * u32::try_from(dice.below(span)).unwrap_or(0)
         };
         let lasts = match cause {
-            Cause::Kill | Cause::End | Cause::Swap | Cause::Move | Cause::Drain => Duration::ZERO,
+            Cause::Kill
+            | Cause::End
+            | Cause::Swap
+            | Cause::Move
+            | Cause::Drain
+            | Cause::MoveStore => Duration::ZERO,
             Cause::Freeze if is_short => seconds(1, 4),
+            Cause::FreezeStore => seconds(2, 4),
             Cause::Freeze => seconds(1, 10),
             Cause::Cut | Cause::Stall => seconds(1, 3),
-            Cause::CutStore | Cause::Isolate => lease * 3 / 2,
+            Cause::CutStore | Cause::Isolate | Cause::Part => lease * 3 / 2,
             Cause::KillStore => lease + seconds(0, 2),
+            Cause::LoseStore => AWAY,
         };
-        Self { cause, victim, lasts, with_its_id: dice.one_in(2) }
+        Self { cause, victim, lasts, leader: 0, draw: dice.one_in(2) }
+    }
+
+    /// Whether a second process of the RM registers at once after the first.
+    pub fn swaps_twice(&self) -> bool {
+        self.draw
+    }
+
+    /// The member with which the victim does not speak.
+    fn other(&self) -> usize {
+        (self.victim + 1 + usize::from(self.draw)) % MEMBERS
     }
 
     /// Begins the fault. Returns the time from which on its takeovers are measured.
     /// `rm` is the one that is moved.
-    pub async fn begin(&self, bed: &mut Bed, rm: &str) -> Instant {
+    pub async fn begin(&mut self, bed: &mut Bed, rm: &str) -> Instant {
         let begun = Instant::now();
         match self.cause {
             Cause::Kill => bed.service(self.victim).send_signal("-KILL"),
@@ -114,14 +162,25 @@ impl Fault {
             Cause::Cut => bed.members[self.victim].front.lead_to(None),
             Cause::Stall => bed.members[self.victim].front.stand_still(true),
             Cause::Isolate => bed.isolate(self.victim, true),
-            Cause::CutStore => bed.members[self.victim].store.lead_to(None),
-            Cause::KillStore => {
-                bed.etcd.stop();
+            Cause::CutStore => bed.cut_from_store(self.victim, true),
+            Cause::Part => {
+                bed.part([self.victim, self.other()], true);
+                bed.members[self.victim].front.cut();
+            }
+            Cause::KillStore | Cause::LoseStore => {
+                bed.etcds.iter_mut().for_each(Server::stop);
                 sleep(self.lasts).await;
-                bed.etcd.start().unwrap();
-                // It elects itself first.
+                for etcd in &mut bed.etcds {
+                    etcd.start().unwrap();
+                }
+                // They elect one first.
                 bed.owners().await;
                 return Instant::now();
+            }
+            Cause::MoveStore => bed.move_leading_etcd().await,
+            Cause::FreezeStore => {
+                self.leader = bed.leading_etcd().await.0;
+                bed.etcds[self.leader].signal("-STOP").unwrap();
             }
             Cause::Swap => {}
             Cause::Move => {
@@ -143,11 +202,11 @@ impl Fault {
     pub async fn mend(&self, bed: &mut Bed) {
         let slot = &mut bed.members[self.victim];
         match self.cause {
-            Cause::Kill => bed.restart(self.victim, self.with_its_id),
+            Cause::Kill => bed.restart(self.victim, self.draw),
             Cause::End => {
                 let ended = slot.service.as_mut().unwrap().wait(PATIENCE).await;
                 assert_eq!(ended.code(), Some(0));
-                bed.restart(self.victim, self.with_its_id);
+                bed.restart(self.victim, self.draw);
             }
             Cause::Freeze => {
                 sleep(self.lasts).await;
@@ -170,11 +229,18 @@ impl Fault {
             }
             Cause::CutStore => {
                 sleep(self.lasts).await;
-                let etcd = ([127, 0, 0, 1], bed.etcd.port).into();
-                slot.store.lead_to(Some(etcd));
+                bed.cut_from_store(self.victim, false);
+            }
+            Cause::Part => {
+                sleep(self.lasts).await;
+                bed.part([self.victim, self.other()], false);
+            }
+            Cause::FreezeStore => {
+                sleep(self.lasts).await;
+                bed.etcds[self.leader].signal("-CONT").unwrap();
             }
             Cause::Drain => self.drain(bed, false).await,
-            Cause::KillStore | Cause::Swap | Cause::Move => {}
+            Cause::KillStore | Cause::LoseStore | Cause::MoveStore | Cause::Swap | Cause::Move => {}
         }
         bed.until_ready().await;
     }

@@ -16,8 +16,8 @@ pub struct Sample {
     pub took: Duration,
 }
 
-/// Returns a row for each cause and kind of client.
-pub fn table(samples: &[Sample]) -> String {
+/// Returns a row for each cause and kind of client, and for each cause that ended no session.
+pub fn table(samples: &[Sample], faults: &BTreeMap<Cause, usize>) -> String {
     let mut by: BTreeMap<(Cause, Kind), Vec<Duration>> = BTreeMap::new();
     for sample in samples {
         by.entry((sample.cause, sample.kind)).or_default().push(sample.took);
@@ -36,6 +36,12 @@ pub fn table(samples: &[Sample]) -> String {
         let [median, late, worst] = [0.5, 0.99, 1.0].map(of);
         let _ =
             write!(text, "\n| {name} | {client} | {n} | {median:.2} | {late:.2} | {worst:.2} |");
+    }
+    for (cause, n) in faults {
+        if samples.iter().all(|sample| sample.cause != *cause) {
+            let name = cause.name();
+            let _ = write!(text, "\n| {name} | all, {n} times | 0 | | | |");
+        }
     }
     text
 }

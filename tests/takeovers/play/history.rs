@@ -3,12 +3,16 @@
 //!
 //! # What is checked
 //! * No ask has two live allocations: none is placed twice, or again after its release.
+//! * No ask is placed in a later session than the one in which it was withdrawn, or twice since. In
+//!   that session one allocation may be on its way, which the owner then releases.
 //! * No ask or allocation is lost: none is rejected, and none ends unless the RM releases it.
+//! * No node has more allocations than fit on it.
 //! * Epochs grow with each registration.
 //! * A session that was displaced delivers nothing, except shortly after: its messages may be on
 //!   their way. Where the process has shown its proof to another member, the former owner learns
 //!   of that later, and its messages are ignored here as the process ignores them.
-//! * At the end, RM and owner have the same pending asks and allocations.
+//! * At rest, RM and owner have the same pending asks and allocations, all releases are answered, and
+//!   the claim has the epoch of the RM's session.
 //!
 //! Keys of asks are never used again. The checker has no clock and no I/O, so that histories that must
 //! fail can be written down.
@@ -18,10 +22,15 @@ use std::fmt;
 use std::time::Duration;
 
 use super::bed::Books;
+use super::rm::{CAPACITY, SIZE};
 
 /// Time after the start of a session within which messages of earlier ones may still arrive: on a
 /// busy machine they are read late.
 pub const UNDER_WAY: Duration = Duration::from_secs(3);
+
+/// Allocations that fit on a node.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+const FITS: usize = (CAPACITY / SIZE) as usize;
 
 /// Number of a session, counted by the RM itself from 1.
 pub type Session = u32;
@@ -50,6 +59,8 @@ pub enum Happened {
     Asked { key: String },
     /// The RM releases an allocation.
     Releases { key: String },
+    /// The RM withdraws an ask that has no allocation.
+    Withdraws { key: String },
     /// An allocation was received.
     Placed { session: Session, key: String, node: String },
     /// The end of an allocation was received.
@@ -107,6 +118,8 @@ pub struct Checker {
     running: BTreeMap<String, String>,
     releasing: BTreeSet<String>,
     released: BTreeSet<String>,
+    /// Asks that were withdrawn in this session: whether an allocation was received since.
+    withdrawn: BTreeMap<String, bool>,
     /// Reported allocations whose answer has not been received. The answer looks like a placement.
     unanswered: BTreeMap<String, String>,
     verdict: Verdict,
@@ -130,6 +143,7 @@ impl Checker {
                 }
                 (self.session, self.begun) = (*session, (*at, *is_alone));
                 self.released.append(&mut self.releasing);
+                self.released.extend(std::mem::take(&mut self.withdrawn).into_keys());
                 self.unanswered.clone_from(running);
             }
             Happened::Asked { key } => {
@@ -142,13 +156,22 @@ impl Checker {
                     self.verdict.wrong.push(format!("`{key}` is released and does not run"));
                 }
             }
+            Happened::Withdraws { key } => {
+                if self.pending.remove(key) {
+                    self.withdrawn.insert(key.clone(), false);
+                } else {
+                    self.verdict.wrong.push(format!("`{key}` is withdrawn and is not pending"));
+                }
+            }
             Happened::Placed { session, key, node } => {
                 if self.counts(*at, *session, key) {
                     self.place(key, node);
                 }
             }
             Happened::Released { session, key, why } => {
-                if !self.counts(*at, *session, key) || self.releasing.remove(key) {
+                let counts = self.counts(*at, *session, key);
+                let is_withdrawn = self.withdrawn.remove(key).is_some();
+                if !counts || self.releasing.remove(key) || is_withdrawn {
                     self.released.insert(key.clone());
                 } else if self.running.remove(key).is_some() || self.pending.remove(key) {
                     self.verdict.lost.push(format!("`{key}` is released unasked: {why}"));
@@ -190,10 +213,19 @@ impl Checker {
             }
         } else if self.pending.remove(key) {
             self.running.insert(key.to_owned(), node.to_owned());
+            let n_on_node = self.running.values().filter(|other| *other == node).count();
+            if n_on_node > FITS {
+                self.verdict.doubled.push(format!("`{key}` does not fit on `{node}` any more"));
+            }
+        } else if let Some(is_placed @ false) = self.withdrawn.get_mut(key) {
+            *is_placed = true;
         } else if let Some(first) = self.running.get(key) {
             let fault = format!("`{key}` runs on `{first}` and is placed again on `{node}`");
             self.verdict.doubled.push(fault);
-        } else if self.releasing.contains(key) || self.released.contains(key) {
+        } else if self.releasing.contains(key)
+            || self.released.contains(key)
+            || self.withdrawn.contains_key(key)
+        {
             self.verdict.doubled.push(format!("`{key}` is placed again after its release"));
         } else {
             self.verdict.doubled.push(format!("`{key}` is placed unasked"));
@@ -202,6 +234,13 @@ impl Checker {
 
     /// Compares the state with the books of the owner. Both sides must be at rest.
     pub fn compare(&mut self, books: &Books) {
+        if self.epoch != books.epoch {
+            let fault = format!("the RM has epoch {}, its claim {}", self.epoch, books.epoch);
+            self.verdict.wrong.push(fault);
+        }
+        for key in &self.releasing {
+            self.verdict.wrong.push(format!("the release of `{key}` has no answer"));
+        }
         for (key, node) in &self.running {
             match books.running.get(key) {
                 Some(other) if other == node => {}
@@ -237,6 +276,10 @@ mod tests {
         Happened::Releases { key: key.to_owned() }
     }
 
+    fn withdraws(key: &str) -> Happened {
+        Happened::Withdraws { key: key.to_owned() }
+    }
+
     fn placed(session: Session, key: &str, node: &str) -> Happened {
         Happened::Placed { session, key: key.to_owned(), node: node.to_owned() }
     }
@@ -257,7 +300,7 @@ mod tests {
     fn books(running: &[(&str, &str)], pending: &[&str]) -> Books {
         let text = |(key, node): &(&str, &str)| ((*key).to_owned(), (*node).to_owned());
         let pending = pending.iter().map(|key| (*key).to_owned()).collect();
-        Books { running: running.iter().map(text).collect(), pending }
+        Books { running: running.iter().map(text).collect(), pending, epoch: 3 }
     }
 
     fn check(history: &[Entry], books: Option<&Books>) -> Verdict {
@@ -333,6 +376,32 @@ mod tests {
     }
 
     #[test]
+    fn an_allocation_of_a_withdrawn_ask_comes_once_and_in_its_session() {
+        let history = [takeover(), vec![asked("d"), withdraws("d")]].concat();
+        let with = |more: &[Happened]| faults(&[&history[..], more].concat(), None);
+        let placed_in = |session| placed(session, "d", "n1");
+        assert_eq!(with(&[]), [0, 0, 0]);
+        assert_eq!(with(&[placed_in(2), released(2, "d")]), [0, 0, 0]);
+        assert_eq!(with(&[placed_in(2), placed_in(2)]), [1, 0, 0]);
+        assert_eq!(with(&[placed_in(2), released(2, "d"), placed_in(2)]), [1, 0, 0]);
+        assert_eq!(with(&[reported(3, &[("b", "n2")], true), placed_in(3)]), [1, 0, 0]);
+        // The owner that keeps it is found at rest.
+        let of_owner = books(&[("b", "n2"), ("d", "n1")], &[]);
+        let history = [history.clone(), vec![placed_in(2)]].concat();
+        assert_eq!(faults(&history, Some(&of_owner)), [1, 0, 0]);
+        let history = [takeover(), vec![withdraws("b")]].concat();
+        assert_eq!(faults(&history, None), [0, 0, 1]);
+    }
+
+    #[test]
+    fn more_allocations_than_fit_on_a_node_are_doubled() {
+        let keys: Vec<_> = (0..=FITS).map(|number| format!("k{number}")).collect();
+        let history: Vec<_> =
+            keys.iter().flat_map(|key| [asked(key), placed(2, key, "n1")]).collect();
+        assert_eq!(faults(&[takeover(), history].concat(), None), [1, 0, 0]);
+    }
+
+    #[test]
     fn an_allocation_that_ends_unasked_is_lost() {
         let history = [takeover(), vec![released(2, "b")]].concat();
         assert_eq!(faults(&history, None), [0, 1, 0]);
@@ -386,5 +455,9 @@ mod tests {
         ] {
             assert_eq!(faults(&history, Some(&books)), expected, "{books:?}");
         }
+        let of_another_session = Books { epoch: 4, ..good.clone() };
+        assert_eq!(faults(&history, Some(&of_another_session)), [0, 0, 1]);
+        let unanswered = [history, vec![releases("b")]].concat();
+        assert_eq!(faults(&unanswered, Some(&books(&[], &["d"]))), [0, 0, 1]);
     }
 }

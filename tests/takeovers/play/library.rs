@@ -109,6 +109,9 @@ async fn send(client: Client, mut orders: mpsc::UnboundedReceiver<Orders>) {
 /// Receives until the client gives up, or the process is retired.
 async fn receive(rm: &TestRm, mut events: Events, session: &AtomicU32, retired: &AtomicBool) {
     while let Some(event) = events.next().await {
+        if retired.load(Ordering::Relaxed) {
+            return;
+        }
         let session = session.load(Ordering::Relaxed);
         match event {
             Event::Registered { session, .. } => rm.registered(session),
@@ -138,9 +141,6 @@ async fn receive(rm: &TestRm, mut events: Events, session: &AtomicU32, retired: 
                     rm.rejected(session, rejected.allocation_key, rejected.reason);
                 }
             }
-        }
-        if retired.load(Ordering::Relaxed) {
-            return;
         }
     }
 }

@@ -7,24 +7,26 @@ pub mod faults;
 pub mod figures;
 pub mod history;
 mod library;
+mod lines;
 mod one_stream;
 pub mod rm;
 pub mod stock;
 mod three_streams;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use self::bed::{Bed, Books, MEMBERS, PATIENCE};
+use self::bed::{Bed, MEMBERS, PATIENCE};
 use self::faults::{Cause, Fault};
 use self::figures::Sample;
 use self::history::Verdict;
 use self::rm::{Kind, TestRm};
 use crate::harness::Dice;
 
-/// Faults between two comparisons of the books.
-const BETWEEN_BOOKS: usize = 10;
+/// Rounds of a long play between two in which etcd is away for a minute.
+const ROUNDS: usize = 8;
 /// Time for both sides to agree at rest.
 const AGREE: Duration = Duration::from_secs(10);
 
@@ -36,6 +38,8 @@ pub struct Plan {
     pub takeovers: usize,
     /// Whether faults are short, and follow each other at once, for tests.
     pub is_short: bool,
+    /// The only causes, if there are some.
+    pub only: Option<Vec<Cause>>,
 }
 
 /// Results of a play.
@@ -44,7 +48,8 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// Violations of all RMs.
     pub verdict: Verdict,
-    pub n_faults: usize,
+    /// Number of faults by their cause, also of those that ended no session.
+    pub faults: BTreeMap<Cause, usize>,
     /// Allocations that were received.
     pub n_allocations: usize,
     /// Sessions and history of the first RM with a violation, and logs of the members.
@@ -64,20 +69,27 @@ pub async fn play(plan: &Plan) -> Option<Outcome> {
     let shows = std::env::var_os("TAKEOVERS_SHOW").is_some();
     let mut game = Game { bed, rms, dice, shows, outcome: Outcome::default() };
     game.all_served(Instant::now()).await;
-    let mut causes = Vec::new();
-    while game.outcome.samples.len() < plan.takeovers && game.outcome.verdict.is_good() {
+    let (mut causes, mut rounds) = (Vec::new(), 0);
+    let is_enough = |outcome: &Outcome| match plan.only {
+        // They may end no session.
+        Some(_) => outcome.faults.values().sum::<usize>() >= plan.takeovers,
+        None => outcome.samples.len() >= plan.takeovers,
+    };
+    while !is_enough(&game.outcome) && game.outcome.verdict.is_good() {
         if causes.is_empty() {
             causes = Cause::ALL.to_vec();
+            if let Some(only) = &plan.only {
+                causes = only.clone();
+            } else if !plan.is_short && rounds % ROUNDS == 0 {
+                causes.push(Cause::LoseStore);
+            }
+            rounds += 1;
         }
         let cause = causes.swap_remove(game.dice.below(causes.len()));
         game.strike(cause, plan.is_short).await;
-        if game.outcome.n_faults.is_multiple_of(BETWEEN_BOOKS) {
-            game.compare().await;
-        }
+        game.compare().await;
         game.check();
     }
-    game.compare().await;
-    game.check();
     Some(game.outcome)
 }
 
@@ -139,7 +151,9 @@ impl Game {
         let mut concerned: Vec<_> = (0..self.rms.len()).filter(is_owned).collect();
         let chosen = self.dice.one_of(&concerned).unwrap_or_default();
         match cause {
-            Cause::KillStore => concerned = (0..self.rms.len()).collect(),
+            Cause::KillStore | Cause::LoseStore | Cause::MoveStore | Cause::FreezeStore => {
+                concerned = (0..self.rms.len()).collect();
+            }
             Cause::Swap | Cause::Move => concerned = vec![chosen],
             _ => {}
         }
@@ -150,7 +164,7 @@ impl Game {
         }
         let state = |at: &usize| (self.rms[*at].rm.clone(), self.rms[*at].rm.session());
         let concerned: Vec<_> = concerned.iter().map(state).collect();
-        let fault = Fault::new(cause, victim, self.bed.lease, &mut self.dice, is_short);
+        let mut fault = Fault::new(cause, victim, self.bed.lease, &mut self.dice, is_short);
         for (rm, _) in &concerned {
             rm.note(format!("{cause:?} of member {victim}"));
         }
@@ -159,6 +173,10 @@ impl Game {
             let played = &mut self.rms[chosen];
             played.process.retire();
             played.process = start(&played.rm, &self.bed, &mut self.dice, victim);
+            if fault.swaps_twice() {
+                played.process.retire();
+                played.process = start(&played.rm, &self.bed, &mut self.dice, victim + 1);
+            }
         }
         fault.mend(&mut self.bed).await;
         if cause == Cause::Swap {
@@ -177,7 +195,7 @@ impl Game {
                 self.outcome.samples.push(Sample { cause, kind: rm.kind, took });
             }
         }
-        self.outcome.n_faults += 1;
+        *self.outcome.faults.entry(cause).or_default() += 1;
     }
 
     /// Replaces the process of the library, which waits longer in silence after each alarm of the
@@ -201,7 +219,8 @@ impl Game {
         }
     }
 
-    /// Lets the RMs rest, and compares their books with those of their owners.
+    /// Lets the RMs rest, and compares their books with those of their owners. Both have time to
+    /// agree.
     async fn compare(&mut self) {
         for Played { rm, .. } in &self.rms {
             rm.pause(true);
@@ -209,7 +228,7 @@ impl Game {
         for Played { rm, .. } in &self.rms {
             let begun = Instant::now();
             let books = loop {
-                let books = self.books_of(rm.id()).await;
+                let books = self.bed.books(rm.id()).await;
                 if rm.is_at_rest() && books.as_ref() == Ok(&rm.books()) {
                     break books;
                 }
@@ -226,12 +245,6 @@ impl Game {
         for Played { rm, .. } in &self.rms {
             rm.pause(false);
         }
-    }
-
-    async fn books_of(&self, rm: &str) -> Result<Books, String> {
-        let owners = self.bed.owners().await;
-        let owner = owners.get(rm).ok_or("nobody owns it")?;
-        self.bed.books(*owner, rm).await
     }
 
     /// Reads the verdicts until now, of which the first that is bad counts.

@@ -23,10 +23,10 @@ partitions:
 ";
 /// The only application of an RM.
 pub const APPLICATION: &str = "app";
-/// Its nodes: more than its allocations need.
+/// Its nodes: somewhat more than its allocations and asks need.
 pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Thousandths of a core: of a node, and of an allocation.
-pub const CAPACITY: i64 = 64_000;
+pub const CAPACITY: i64 = 24_000;
 pub const SIZE: i64 = 1_000;
 
 /// Time between two asks.
@@ -34,6 +34,8 @@ const TICK: Duration = Duration::from_millis(15);
 /// Most asks without an allocation, and allocations that an RM keeps.
 const MOST_PENDING: usize = 20;
 const MOST_RUNNING: usize = 40;
+/// An RM withdraws its oldest pending ask with one ask in so many.
+const WITHDRAWN_OF: u64 = 7;
 /// Entries of a history that are kept, of those about sessions and of others.
 const KEPT: usize = 200;
 
@@ -67,13 +69,19 @@ impl Kind {
     pub fn proves(self) -> bool {
         self != Self::Plain
     }
+
+    /// Whether it withdraws asks. The oldest dialect cannot withdraw an ask that may be placed.
+    fn withdraws(self) -> bool {
+        self != Self::OneStream
+    }
 }
 
 /// Requests of an RM.
 #[derive(Clone, Debug, Default)]
 pub struct Orders {
     pub asks: Vec<String>,
-    /// Keys and UUIDs. The latter are empty except in the oldest dialect.
+    /// Keys and UUIDs, also of asks that are withdrawn. The latter are empty except in the oldest
+    /// dialect.
     pub releases: Vec<(String, String)>,
 }
 
@@ -92,12 +100,15 @@ pub struct TestRm {
 }
 
 struct State {
+    kind: Kind,
     begun: Instant,
     checker: Checker,
     /// The last entries of the history, and those about sessions.
     last_entries: VecDeque<Entry>,
     about_sessions: VecDeque<Entry>,
     n_allocations: usize,
+    /// Epoch of the last registration.
+    epoch: u64,
     session: Session,
     /// Time of the first allocation of each session that answers an ask.
     served: BTreeMap<Session, Instant>,
@@ -119,7 +130,9 @@ impl TestRm {
     pub fn start(kind: Kind) -> Self {
         let begun = Instant::now();
         let state = State {
+            kind,
             begun,
+            epoch: 0,
             checker: Checker::default(),
             last_entries: VecDeque::new(),
             about_sessions: VecDeque::new(),
@@ -155,7 +168,9 @@ impl TestRm {
 
     /// Notes a registration.
     pub fn registered(&self, epoch: u64) {
-        self.state().note(Happened::Registered { epoch });
+        let mut state = self.state();
+        state.note(Happened::Registered { epoch });
+        state.epoch = epoch;
     }
 
     /// Begins a session. Returns its number, and the allocations to report. `is_alone`: earlier
@@ -303,7 +318,7 @@ impl TestRm {
     pub fn books(&self) -> Books {
         let state = self.state();
         let nodes = state.running.iter().map(|(key, (node, _))| (key.clone(), node.clone()));
-        Books { running: nodes.collect(), pending: state.pending.clone() }
+        Books { running: nodes.collect(), pending: state.pending.clone(), epoch: state.epoch }
     }
 
     /// The violations until now.
@@ -370,7 +385,8 @@ impl State {
         session
     }
 
-    /// Asks for one allocation, and releases the oldest one if there are many.
+    /// Asks for one allocation, and releases the oldest one if there are many. Now and then it
+    /// withdraws an ask at once, while the owner places it.
     fn step(&mut self) {
         if self.is_paused {
             return;
@@ -392,6 +408,13 @@ impl State {
             orders.releases.push((key, uuid));
         }
         outgoing(orders);
+        if self.kind.withdraws()
+            && self.n_asked.is_multiple_of(WITHDRAWN_OF)
+            && let Some(key) = self.pending.pop_first()
+        {
+            self.note(Happened::Withdraws { key: key.clone() });
+            outgoing(Orders { releases: vec![(key, String::new())], ..Orders::default() });
+        }
         self.outgoing = Some(outgoing);
     }
 }

@@ -152,8 +152,31 @@ impl Server {
 
     /// The same in a folder that is there already.
     pub fn in_folder(program: &Program, folder: PathBuf, more: &[String]) -> Result<Self> {
+        let mut server = Self::stopped(program, folder, more)?;
+        server.start()?;
+        Ok(server)
+    }
+
+    /// Starts servers that form one cluster of etcd.
+    pub fn cluster(program: &Program, n: usize) -> Result<Vec<Self>> {
+        let stopped = |_| Self::stopped(program, new_folder()?, &[]);
+        let mut servers: Vec<_> = (0..n).map(stopped).collect::<Result<_>>()?;
+        let peer = |(at, server): (usize, &Self)| {
+            format!("member-{at}=http://127.0.0.1:{}", server.peer_port)
+        };
+        let peers: Vec<_> = servers.iter().enumerate().map(peer).collect();
+        for (at, server) in servers.iter_mut().enumerate() {
+            // The last one of two arguments with one name counts.
+            let peers = format!("--initial-cluster={}", peers.join(","));
+            server.more = vec![format!("--name=member-{at}"), peers];
+            server.start()?;
+        }
+        Ok(servers)
+    }
+
+    fn stopped(program: &Program, folder: PathBuf, more: &[String]) -> Result<Self> {
         let uses_tls = more.iter().any(|argument| argument.starts_with("--cert-file"));
-        let mut server = Self {
+        Ok(Self {
             program: program.0.clone(),
             more: more.to_vec(),
             folder,
@@ -161,9 +184,7 @@ impl Server {
             port: free_port()?,
             peer_port: free_port()?,
             child: None,
-        };
-        server.start()?;
-        Ok(server)
+        })
     }
 
     pub fn endpoint(&self) -> String {
@@ -196,6 +217,13 @@ impl Server {
             child.kill().ok();
             child.wait().ok();
         }
+    }
+
+    /// Sends a signal, named as for `kill`.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let process = self.child.as_ref().context("it is down")?.id().to_string();
+        ensure!(Command::new("kill").args([name, &process]).status()?.success(), "kill");
+        Ok(())
     }
 
     /// Replaces one folder of data by another, while the server is stopped.
