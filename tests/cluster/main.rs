@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod configuration;
+mod faults;
 mod forwarding;
 #[path = "../harness/mod.rs"]
 mod harness;
