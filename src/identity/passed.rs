@@ -2,7 +2,7 @@
 //!
 //! The member at which a client arrives identifies it, and passes the result on with the calls that
 //! it forwards. The receiver trusts the header because it accepts it from members only, on a
-//! listener of their own.
+//! listener of their own. Fields that it does not know, from a sender of a later version, are ignored.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -97,6 +97,10 @@ mod tests {
             let passed = Identity::from_header(&identity.to_header()).unwrap();
             assert_eq!(format!("{passed:?}"), format!("{identity:?}"));
         }
+        // A sender of a later version.
+        let later = r#"{"new":[1],"grant":{"caller":"a","rm_ids":["b"],"read":true,"admin":false,"new":1},"anybody":false,"from":null}"#;
+        let passed = Identity::from_header(&HeaderValue::from_static(later)).unwrap();
+        assert_eq!(passed.name(), "a");
         for bad in ["", "{}", "%ff", "{\"grant\":{\"caller\":\"a\"}}"] {
             assert!(Identity::from_header(&HeaderValue::from_static(bad)).is_none(), "{bad}");
         }

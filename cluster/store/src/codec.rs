@@ -2,9 +2,11 @@
 //! line.
 //!
 //! # Members of several versions
-//! Unknown fields are ignored, and fields that a later version adds need a default: members of
-//! neighbouring versions read each other's records. A member that writes a record again leaves
-//! out the fields that it does not know.
+//! Members of neighbouring versions read each other's records. Unknown fields are ignored, and fields
+//! that a later version adds need a default. A member that writes a record again leaves out the
+//! fields that it does not know, so a default has to mean the same as before. New values of fields
+//! that are there, such as another life, come one version after the one that can read them: a
+//! record with an unknown value cannot be read.
 
 use std::sync::Arc;
 
@@ -294,6 +296,9 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 fn u64_of(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
+
+#[cfg(test)]
+mod versions;
 
 #[cfg(test)]
 mod tests {
