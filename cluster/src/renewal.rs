@@ -248,6 +248,9 @@ impl Member {
             let claim = &claim.value;
             self.known.epoch = self.known.epoch.max(claim.epoch);
             if claim.owner.as_ref() != Some(&self.me) {
+                if !self.rules.keep(Rule::EndsClaimedSessions) {
+                    continue;
+                }
                 let epoch = if self.rules.keep(Rule::EndsByEpoch) {
                     claim.epoch
                 } else {
@@ -297,6 +300,9 @@ impl Member {
     /// Whether a member takes RMs: its record says that it lives and is not drained, and has changed
     /// within a lease.
     fn takes_rms(&self, now: Nanos, owner: &Owner, snapshot: &Snapshot) -> bool {
+        if !self.rules.keep(Rule::SparesMembersThatTakeNone) {
+            return true;
+        }
         let Some(record) = snapshot.members.get(&owner.member) else { return false };
         let is_silent = self
             .observed

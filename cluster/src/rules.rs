@@ -10,6 +10,8 @@ pub(crate) enum Rule {
     CountsFromFirstSending,
     /// A renewal counts only after a read of all claims.
     ReadsClaimsAfterRenewal,
+    /// A session ends when a read shows that another member has claimed its RM since.
+    EndsClaimedSessions,
     /// A session ends by a claim with a larger epoch only: an older read is no reason.
     EndsByEpoch,
     /// A lost compare-and-set that finds its own contents was won.
@@ -40,6 +42,8 @@ pub(crate) enum Rule {
     EndsBeforeClaim,
     /// The clock is looked at again before a registration is answered.
     LooksAgainBeforeAnswer,
+    /// An epoch is larger than that of the claim before.
+    EpochAboveLast,
     /// An epoch is larger than any that the RM shows.
     EpochAboveShown,
     /// An epoch is larger than the floor of the era.
@@ -48,6 +52,8 @@ pub(crate) enum Rule {
     EndsBeforeHandOver,
     /// An owner hands over an RM for which another member could not reach it.
     HandsOverWanted,
+    /// A wanted RM goes only to a member that lives and is not drained.
+    SparesMembersThatTakeNone,
     /// Deregistration sets the owner to none only for the epoch that it ended.
     DeregistersOwnEpoch,
     /// All sessions end before a member writes that it has left.

@@ -77,8 +77,9 @@ pub(crate) fn claim_for(
     let shown = shown.filter(|_| rules.keep(Rule::EpochAboveShown)).unwrap_or_default();
     let floor = if rules.keep(Rule::EpochAboveFloor) { floor } else { Epoch(0) };
     let last = claim.map_or(Epoch(0), |claim| claim.epoch);
+    let above = last.max(shown).max(floor);
     Claim {
-        epoch: last.max(shown).max(floor).next(),
+        epoch: if rules.keep(Rule::EpochAboveLast) { above.next() } else { above },
         owner: Some(me.clone()),
         holder: registration.holder.clone(),
         wanted_by: None,

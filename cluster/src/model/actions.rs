@@ -1,10 +1,11 @@
 //! Steps of the model: those that are possible in a state, and how each changes it.
 
-use super::world::{Listens, Process, Running, World, instance_of};
+use super::world::{Listens, Mail, Process, Running, World, instance_of};
 use super::{Bounds, Kind};
 use crate::arbiter::Reply;
 use crate::member::{Event, Forwarded, Operation, Status};
-use crate::names::{Epoch, RmId};
+use crate::names::{Epoch, Owner, RmId};
+use crate::records::Details;
 use crate::tasks::Task;
 
 /// One step of the model. Processes, instances and mails are named by their index.
@@ -42,6 +43,8 @@ pub(super) enum Action {
     /// Another process is started with the id of a process.
     Twin(usize),
     HandOver(usize, RmId, usize),
+    /// A member takes no RMs any more, and hands over those that it has.
+    Drain(usize),
     Deregister(usize),
     /// A member ends. Its RMs go to the next process, or to nobody.
     Leave(usize, bool),
@@ -174,10 +177,13 @@ impl World {
         if bounds.has(Kind::Twins) && self.processes.len() == bounds.members {
             actions.push(Action::Twin(index));
         }
+        if bounds.has(Kind::Drains) && process.runs() && self.next_taker(index).is_some() {
+            actions.push(Action::Drain(index));
+        }
         if bounds.has(Kind::Orders) && process.runs() {
             for rm in process.member.sessions().keys() {
                 for to in 0..self.processes.len() {
-                    if to != index {
+                    if to != index && !self.processes[to].is_drained {
                         actions.push(Action::HandOver(index, rm.clone(), to));
                     }
                 }
@@ -230,12 +236,12 @@ impl World {
             }
             Action::Arrive(index) => {
                 let mail = self.mail.remove(*index);
-                self.handle(mail.to, Event::Register(mail.registration));
+                self.arrive(mail);
             }
             Action::ArriveTwice(index) => {
                 self.faults -= 1;
                 let mail = self.mail[*index].clone();
-                self.handle(mail.to, Event::Register(mail.registration));
+                self.arrive(mail);
             }
             Action::ForwardTimeOut(index, rm) => {
                 if let Some(Task::Registering(task)) = self.processes[*index].member.tasks.get(rm) {
@@ -286,15 +292,21 @@ impl World {
                 let target = self.processes[*to].member.me().clone();
                 self.handle(*index, Event::HandOver(rm.clone(), target));
             }
+            Action::Drain(index) => {
+                let process = &mut self.processes[*index];
+                process.is_drained = true;
+                process.member.set_details(Details { draining: true, ..Details::default() });
+                self.hand_over_all(*index);
+            }
             Action::Deregister(index) => self.deregister(*index),
             Action::Leave(index, false) => {
                 self.handle(*index, Event::Leave(std::collections::BTreeMap::new()));
             }
             Action::Leave(index, true) => {
-                let to = self.processes[(index + 1) % self.processes.len()].member.me().clone();
+                let to = self.next_taker(*index);
                 let sessions = self.processes[*index].member.sessions();
-                let targets = sessions.keys().map(|rm| (rm.clone(), to.clone())).collect();
-                self.handle(*index, Event::Leave(targets));
+                let targets = sessions.keys().map(|rm| Some((rm.clone(), to.clone()?)));
+                self.handle(*index, Event::Leave(targets.flatten().collect()));
             }
             Action::Restore => self.restore(),
             Action::Accept(index) => {
@@ -303,6 +315,36 @@ impl World {
             }
             _ => unreachable!("handled before"),
         }
+    }
+
+    /// The next process after this one that is not drained.
+    fn next_taker(&self, index: usize) -> Option<Owner> {
+        let n = self.processes.len();
+        let mut others = (1..n).map(|distance| &self.processes[(index + distance) % n]);
+        others.find(|process| !process.is_drained).map(|process| process.member.me().clone())
+    }
+
+    /// Hands over the RMs of a drained member. Some may have been claimed for registrations that
+    /// were on their way.
+    fn hand_over_all(&mut self, index: usize) {
+        let sessions = self.processes[index].member.sessions().keys();
+        for rm in sessions.cloned().collect::<Vec<_>>() {
+            if let Some(to) = self.next_taker(index) {
+                self.handle(index, Event::HandOver(rm, to));
+            }
+        }
+    }
+
+    /// A registration arrives. A drained member refuses it, as the service does, unless another
+    /// member takes it for the owner.
+    fn arrive(&mut self, mail: Mail) {
+        if self.processes[mail.to].is_drained && !mail.registration.is_forwarded {
+            if let Some(waiting) = self.waiting(mail.registration.call) {
+                self.instances[waiting].listens = Listens::Idle;
+            }
+            return;
+        }
+        self.handle(mail.to, Event::Register(mail.registration));
     }
 
     fn crash(&mut self, index: usize) {
@@ -356,6 +398,9 @@ impl World {
                 if !self.processes[index].is_slow {
                     self.renew(index);
                 }
+                if self.processes[index].is_drained {
+                    self.hand_over_all(index);
+                }
             }
         }
     }
@@ -401,7 +446,7 @@ impl World {
                 self.mail.iter().position(|mail| self.processes[mail.to].runs())
             {
                 let mail = self.mail.remove(at);
-                self.handle(mail.to, Event::Register(mail.registration));
+                self.arrive(mail);
             } else {
                 return;
             }

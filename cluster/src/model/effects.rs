@@ -1,8 +1,8 @@
 //! Effects of members, carried out in the model, and the properties that are checked.
 
 use super::world::{LEASE, Listens, Mail, Running, World, instance_of};
-use crate::arbiter::{Reply, Request};
-use crate::member::{Effect, EndReason, Event, Forwarded};
+use crate::arbiter::{Reply, Request, Snapshot};
+use crate::member::{Effect, EndReason, Event, Forwarded, Operation};
 use crate::names::{Epoch, Owner, RmId};
 use crate::records::{Claim, Key, Life, Record};
 use crate::tasks::{Refusal, Task};
@@ -16,9 +16,32 @@ impl World {
             return;
         }
         let me = process.member.me().clone();
+        let read = match &event {
+            Event::Reply(Operation::Renewal, Reply::All(snapshot)) => Some(snapshot.clone()),
+            _ => None,
+        };
         let effects = process.member.handle(process.clock, event);
+        if let Some(snapshot) = read {
+            self.judge_hand_overs(&me, &snapshot, &effects);
+        }
         for effect in effects {
             self.carry_out_effect(index, &me, effect);
+        }
+    }
+
+    /// Whether RMs go, because others want them, to members that take none by the same read.
+    fn judge_hand_overs(&mut self, me: &Owner, read: &Snapshot, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::EndSession(rm, _, EndReason::Moved(Some(to))) = effect else { continue };
+            let claim = read.claims.get(rm);
+            let is_own = claim.is_some_and(|claim| claim.value.owner.as_ref() == Some(me));
+            let takes = read.members.get(&to.member).is_some_and(|record| {
+                let record = &record.value;
+                record.owner == *to && record.life == Life::Alive && !record.details.draining
+            });
+            if is_own && !takes {
+                self.violate(format!("{rm:?} goes to a member that takes none"));
+            }
         }
     }
 

@@ -7,15 +7,16 @@
 //! these counts as a fault: a reply that is lost or late, a request that times out and is carried
 //! out later or never, a registration that arrives twice, a process that stands still, a slow or
 //! cut line to the arbiter, a crash, a second process with the same id, an order to hand over, to
-//! deregister or to leave. One clock may differ from the others by one tick, which is the margin of
+//! drain, to deregister or to leave. One clock may differ from the others by one tick, which is the margin of
 //! a lease. Renewals of a member whose line is not slow are carried out with each tick.
 //!
 //! # Properties
 //! In each state: at most one member that an RM listens to decides for it, and no session outlives
 //! its claim by more than a lease (`effects`). With each transition: epochs never go back, a
 //! process that was displaced does not take its session back, no registration is granted after the
-//! lease, and no member gives up without a reason. And from each state, or a sample: once faults
-//! have ended, an RM that registers is served (`recovery`).
+//! lease, no RM is given to a member that was known to take none, and no member gives up without a
+//! reason. And from each state, or a sample: once faults
+//! have ended, an RM that registers is served (`recovery`), and not by a drained member.
 //!
 //! # Bounds
 //! `MONOCEROS_MODEL_STATES` is the number of states at which each search stops, 250,000 if it is
@@ -40,6 +41,8 @@ enum Kind {
     Crashes,
     /// Operators move RMs and end members; RMs deregister.
     Orders,
+    /// Operators drain members, except the last one that is not drained.
+    Drains,
     /// A second process is started with the id of the first.
     Twins,
     /// The arbiter goes back to its first state, once.
@@ -148,6 +151,11 @@ fn leases_hold_while_processes_stand_still() {
 #[test]
 fn two_faults_at_once_leave_one_owner() {
     holds("two faults", &Bounds::new(&[0, 1], 1, 2, &[Kind::Crashes]).of_members(2));
+}
+
+#[test]
+fn a_drained_member_hands_over_and_takes_none() {
+    holds("drains", &Bounds::new(&[0, 1], 2, 2, &[Kind::Drains]));
 }
 
 #[test]

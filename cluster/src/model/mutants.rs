@@ -1,4 +1,23 @@
 //! Each rule left out once: the search has to find the fault that follows.
+//!
+//! | promise | rules |
+//! |---|---|
+//! | a member decides for less than a lease after the first sending of a renewal that counts | `DecidesWithinLease`, `CountsFromFirstSending`, `OwnContentsAreWon` |
+//! | a renewal counts after a read of the claims, which ends sessions that others have claimed | `ReadsClaimsAfterRenewal`, `EndsClaimedSessions`, `EndsByEpoch` |
+//! | a member is deposed after a lease in which its record did not change | `WaitsForLease`, `SilenceFromReply`, `SilenceOfThisVersion` |
+//! | a process replaces a record of its id only if that is over | `WaitsForPredecessor` |
+//! | a member that ends gives its RMs away, then writes that it left | `EndsBeforeHandOver`, `EndsBeforeLeaving` |
+//! | a registration is answered after a compare-and-set, and another look at the clock | `ClaimsBeforeAnswer`, `LooksAgainBeforeAnswer`, `EndsBeforeClaim` |
+//! | an epoch never goes back | `EpochAboveLast`, `EpochAboveShown`, `EpochAboveFloor` |
+//! | claims of an incarnation that is over are free, others are not | `ClaimsOfTheDeadAreFree`, `ReadsOwnerAfterClaim` |
+//! | the proof takes an RM from a live owner at once, for the last process that was served | `AsksForProof`, `RefusesOlderAttempts`, `RefusesSuperseded` |
+//! | an owner hands over an RM that a member wants which cannot reach it, and which takes RMs | `HandsOverWanted`, `SparesMembersThatTakeNone` |
+//! | an owner deregisters what it has ended itself | `DeregistersOwnEpoch` |
+//! | a restored backup fences every member | `NoticesRestore` |
+//!
+//! Shown elsewhere: the exit of a process whose id another one has, and the lease for which a wanted
+//! RM stays (`cases`); clocks that differ by the margin of the lease (`leases_hold_while_clocks_differ`);
+//! one task for each RM, which is asserted with every request.
 
 use super::actions::Action;
 use super::search::search;
@@ -24,6 +43,7 @@ fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
         (Rule::DecidesWithinLease, with(2, &[0, 1], 4, 1, &[]), two),
         (Rule::CountsFromFirstSending, with(2, &[1, 1], 6, 1, &[]), two),
         (Rule::ReadsClaimsAfterRenewal, with(3, &[0, 0], 2, 0, &[]), lost),
+        (Rule::EndsClaimedSessions, with(2, &[1, 0], 6, 0, &[]), "still serves"),
         (Rule::EndsByEpoch, with(2, &[1, 0], 2, 1, slow), "without a newer claim"),
         (Rule::OwnContentsAreWon, with(2, &[0, 0], 3, 2, &[]), "not restored"),
         (Rule::NoticesRestore, with(2, &[1, 1], 6, 0, restores), two),
@@ -39,10 +59,12 @@ fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
         (Rule::ClaimsBeforeAnswer, with(2, &[1, 1], 1, 0, &[]), "not above its last"),
         (Rule::EndsBeforeClaim, with(3, &[0, 1], 1, 2, &[]), two),
         (Rule::LooksAgainBeforeAnswer, with(2, &[0, 1], 4, 1, slow), "granted after the lease"),
+        (Rule::EpochAboveLast, with(2, &[1, 1], 1, 0, &[]), "not above its last"),
         (Rule::EpochAboveShown, with(3, &[2, 0], 1, 0, restores), "not above its last"),
         (Rule::EpochAboveFloor, with(2, &[2, 1], 6, 0, restores), "went back"),
         (Rule::EndsBeforeHandOver, with(2, &[0, 1], 1, 2, orders), two),
         (Rule::HandsOverWanted, with(3, &[0, 0], 2, 0, &[]), "members apart"),
+        (Rule::SparesMembersThatTakeNone, with(2, &[0, 1], 6, 1, &[Kind::Drains]), "takes none"),
         (Rule::DeregistersOwnEpoch, with(2, &[1, 1], 1, 1, orders), two),
         (Rule::EndsBeforeLeaving, with(2, &[0, 1], 1, 2, orders), two),
     ]
@@ -86,6 +108,13 @@ fn first(rule: Rule) -> Vec<Action> {
             Action::Slow(1),
             tick(),
         ],
+        // A member that could not reach the owner wants the RM, and a lease passes.
+        Rule::SparesMembersThatTakeNone => {
+            let step = || Action::Step(1, Operation::Rm(rm(0)));
+            let asks = [Action::Knock(1, 1), Action::Arrive(0), step(), step()];
+            let wants = [Action::ForwardTimeOut(1, rm(0)), step(), tick(), tick()];
+            [&asks[..], &wants].concat()
+        }
         // Two epochs are lost by a restore, and a lease passes after it was accepted.
         Rule::EpochAboveFloor => {
             let step = || Action::Step(1, Operation::Rm(rm(0)));

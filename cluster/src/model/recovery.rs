@@ -3,7 +3,7 @@
 
 use super::world::{Instance, LEASE, Listens, Running, World, rm};
 use crate::member::{Event, Forwarded, Status};
-use crate::names::{Epoch, RmId};
+use crate::names::{Epoch, Owner, RmId};
 use crate::tasks::Task;
 
 /// Rounds after which an RM has to be served: a lease to depose its owner, another for a process
@@ -71,11 +71,13 @@ impl World {
             self.tick(None);
             self.go_on(do_members_meet);
             self.accept_if_restored(do_members_meet);
-            if let Listens::To(..) = self.instances[newcomer].listens {
+            if let Listens::To(owner, _) = &self.instances[newcomer].listens
+                && !self.is_drained(owner)
+            {
                 return true;
             }
             let deciding = |process: &super::world::Process| {
-                process.runs() && process.member.may_decide(process.clock)
+                process.runs() && !process.is_drained && process.member.may_decide(process.clock)
             };
             if let Some(at) = self.processes.iter().rposition(deciding) {
                 self.knock(newcomer, at);
@@ -83,6 +85,11 @@ impl World {
             }
         }
         false
+    }
+
+    fn is_drained(&self, owner: &Owner) -> bool {
+        let mut drained = self.processes.iter().filter(|process| process.is_drained);
+        drained.any(|process| process.member.me() == owner)
     }
 
     fn accept_if_restored(&mut self, do_members_meet: bool) {

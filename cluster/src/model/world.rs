@@ -106,6 +106,8 @@ pub(super) struct Process {
     pub(super) running: Running,
     /// Whether requests to the arbiter take their time. Else renewals are carried out at once.
     pub(super) is_slow: bool,
+    /// Whether an operator drains it.
+    pub(super) is_drained: bool,
     /// The process's own clock, in ticks.
     pub(super) clock: u64,
     /// Requests that the arbiter has not carried out yet.
@@ -193,6 +195,7 @@ impl Process {
             member,
             running: Running::Yes,
             is_slow: false,
+            is_drained: false,
             clock: 0,
             open: BTreeMap::new(),
             replies: BTreeMap::new(),
