@@ -30,8 +30,9 @@ use tracing::warn;
 
 use super::incoming::IncomingLayer;
 use super::rights::RightsLayer;
+use super::routing::{NOT_OWNER, Routing, misdirected};
 use super::windows::Windows;
-use super::{FORWARDED_HEADER, MAX_FAULTY_STREAMS};
+use super::{FORWARDED_HEADER, MAX_FAULTY_STREAMS, REASON_TRAILER};
 use crate::connections::{Calls, Connections};
 use crate::identity::Identity;
 use crate::identity::certificate::Name;
@@ -74,6 +75,7 @@ pub(super) async fn serve(
     edge: MembersEdge,
     routes: Routes,
     incoming: IncomingLayer,
+    routing: Option<Arc<dyn Routing>>,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let MembersEdge { connections, names, rest } = edge;
@@ -88,7 +90,7 @@ pub(super) async fn serve(
         .max_concurrent_streams(None)
         .http2_max_local_error_reset_streams(Some(MAX_FAULTY_STREAMS))
         .layer(PassedCallerLayer(names))
-        .layer(RestLayer(rest))
+        .layer(RestLayer { rest, routing })
         .layer(RightsLayer::of_members())
         .layer(incoming)
         .add_routes(routes)
@@ -173,14 +175,18 @@ fn accept(request: &mut Request<Body>, names: Option<&[Name]>) -> Result<(), &'s
     Ok(())
 }
 
-/// Passes requests that are no calls of gRPC to REST.
-#[derive(Clone, Debug)]
-struct RestLayer(Router);
+/// Passes requests that are no calls of gRPC to REST, unless they are about a resource manager that
+/// a third member serves.
+#[derive(Clone)]
+struct RestLayer {
+    rest: Router,
+    routing: Option<Arc<dyn Routing>>,
+}
 
 /// A service behind the [`RestLayer`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct OrRest<S> {
-    rest: Router,
+    layer: RestLayer,
     inner: S,
 }
 
@@ -188,7 +194,7 @@ impl<S> Layer<S> for RestLayer {
     type Service = OrRest<S>;
 
     fn layer(&self, inner: S) -> OrRest<S> {
-        OrRest { rest: self.0.clone(), inner }
+        OrRest { layer: self.clone(), inner }
     }
 }
 
@@ -209,9 +215,25 @@ where
         if is_grpc(request.headers()) {
             return Box::pin(self.inner.call(request));
         }
-        let answered = self.rest.clone().oneshot(request.map(axum::body::Body::new));
-        Box::pin(async move { Ok(answered.await?.map(Body::new)) })
+        let RestLayer { rest, routing } = self.layer.clone();
+        Box::pin(async move {
+            if let Some(routing) = &routing
+                && misdirected(&**routing, request.headers()).await.is_some()
+            {
+                return Ok(not_owner());
+            }
+            let answered = rest.oneshot(request.map(axum::body::Body::new)).await?;
+            Ok(answered.map(Body::new))
+        })
     }
+}
+
+/// The answer to a request of REST about a resource manager that is not served here.
+fn not_owner() -> Response<Body> {
+    let mut refused = Response::new(Body::empty());
+    *refused.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+    refused.headers_mut().insert(REASON_TRAILER, HeaderValue::from_static(NOT_OWNER));
+    refused
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {

@@ -148,9 +148,9 @@ pub const MEMBERS_HEADER: &str = "x-si-members";
 /// Metadata of a stream: `yes` asks for beats. In the reply to it: the distance of beats in
 /// milliseconds, if there are any.
 pub const BEAT_HEADER: &str = "x-si-beat";
-/// Metadata of a stream that a member of a cluster passes on: the resource manager,
+/// Metadata of a call that a member of a cluster passes on to the owner: the resource manager,
 /// percent-encoded.
-const FORWARDED_RM_HEADER: &str = "x-si-forwarded-rm";
+pub(crate) const FORWARDED_RM_HEADER: &str = "x-si-forwarded-rm";
 /// Metadata of a registration or a stream in a cluster: `yes` asks for the address of the owner in
 /// place of its answer.
 pub const REDIRECT_HEADER: &str = "x-si-redirect";
@@ -217,7 +217,7 @@ pub async fn serve(
     let registry = Registry::new(handle.clone(), settings, policies).with_claims(claims);
     logbook.sessions.are_in(&registry);
     let grace = settings.shutdown.grace();
-    let incoming = IncomingLayer::new(&settings.grpc, &settings.limits, routing);
+    let incoming = IncomingLayer::new(&settings.grpc, &settings.limits, routing.clone());
     let settings = &settings.grpc;
     let max_bytes = settings.max_recv_message_bytes.get();
     let edge = Arc::new(GrpcEdge { handle, registry, traces, shutdown: shutdown.clone() });
@@ -251,7 +251,7 @@ pub async fn serve(
         let (routes, incoming, shutdown) = (routes.clone(), incoming.clone(), shutdown.clone());
         async move {
             match members {
-                Some(edge) => members::serve(edge, routes, incoming, shutdown).await,
+                Some(edge) => members::serve(edge, routes, incoming, routing, shutdown).await,
                 None => Ok(()),
             }
         }

@@ -3,6 +3,11 @@
 //! A registration is tried here first; the claim says which member it has to go to
 //! ([`PassableCall`]). A stream goes to the member that the claim names ([`Routing`]). What another
 //! member answers goes to the client as it came.
+//!
+//! # Members that have just lost a resource manager
+//! A request that is passed on names its resource manager ([`name_rm`]). A member that does not serve
+//! that one reads the claim, and answers `NOT_OWNER` if it names another member ([`misdirected`]).
+//! The first member then reads the claim, too, and passes the request on again.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -10,19 +15,27 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::header::CONTENT_LENGTH;
-use tonic::codegen::http::{HeaderMap, HeaderName, Method, Request, Response, Uri, Version};
+use tonic::codegen::http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, Version,
+};
 
 use super::end::ClaimRefusal;
 use super::incoming::one_message;
-use super::{REASON_TRAILER, REDIRECT_HEADER};
+use super::{FORWARDED_RM_HEADER, REASON_TRAILER, REDIRECT_HEADER};
 use crate::identity::Identity;
 use crate::locked::locked;
 
 /// Time within which other members have to answer where all are asked.
 pub(crate) const GATHER_PATIENCE: Duration = Duration::from_secs(1);
+/// Reason of a member that does not serve the resource manager.
+pub(super) const NOT_OWNER: &str = "NOT_OWNER";
+/// Number of times that the claim is read again because the member that it named does not serve the
+/// resource manager.
+pub(crate) const TRIES: usize = 3;
 /// Header of an answer with the lists of all members: ids of those that gave none, with commas.
 pub const MISSING_HEADER: &str = "x-monoceros-missing-members";
 
@@ -90,6 +103,7 @@ impl PassableCall {
     pub(super) fn new<B>(request: &Request<B>, message: Bytes) -> Self {
         let (uri, mut headers) = (request.uri().clone(), request.headers().clone());
         headers.remove(CONTENT_LENGTH);
+        headers.remove(FORWARDED_RM_HEADER);
         let caller = Identity::of(request.extensions());
         Self(Arc::new(Passable { uri, headers, message, caller, answer: Mutex::default() }))
     }
@@ -125,9 +139,30 @@ impl PassableCall {
 
     /// Makes the call at another member, and returns its answer.
     pub(super) async fn sent_to(&self, remote: &dyn Remote) -> Result<Response<Body>, Status> {
-        let Passable { uri, headers, message, caller, .. } = &*self.0;
+        self.send(remote, self.0.headers.clone()).await
+    }
+
+    /// Makes the call at the member that serves the resource manager, and returns its answer.
+    /// `None`: the member does not serve it.
+    pub(super) async fn sent_to_owner(
+        &self,
+        remote: &dyn Remote,
+        rm_id: &str,
+    ) -> Result<Option<Response<Body>>, Status> {
+        let mut headers = self.0.headers.clone();
+        name_rm(&mut headers, rm_id);
+        let response = self.send(remote, headers).await?;
+        Ok(Some(response).filter(|response| !is_not_owner(response)))
+    }
+
+    async fn send(
+        &self,
+        remote: &dyn Remote,
+        headers: HeaderMap,
+    ) -> Result<Response<Body>, Status> {
+        let Passable { uri, message, caller, .. } = &*self.0;
         let body = Body::new(one_message(message.clone()));
-        remote.send(request_to(uri, headers.clone(), body), caller).await
+        remote.send(request_to(uri, headers, body), caller).await
     }
 
     /// Makes the call at another member. `None`: it answered that it does not serve the resource
@@ -172,7 +207,32 @@ pub(super) fn wants_redirect(headers: &HeaderMap) -> bool {
     headers.get(REDIRECT_HEADER).is_some_and(|value| value == "yes")
 }
 
+/// Names the resource manager of a request to another member.
+pub(crate) fn name_rm(headers: &mut HeaderMap, rm_id: &str) {
+    let rm_id = utf8_percent_encode(rm_id, NON_ALPHANUMERIC).to_string();
+    headers.insert(FORWARDED_RM_HEADER, HeaderValue::try_from(rm_id).expect("letters and digits"));
+}
+
+/// Why a request of another member is not answered here: another member serves the resource
+/// manager that it names. `None` also if nobody does, so that this member says so.
+pub(super) async fn misdirected(
+    routing: &dyn Routing,
+    headers: &HeaderMap,
+) -> Option<ClaimRefusal> {
+    let named = headers.get(FORWARDED_RM_HEADER)?;
+    let rm_id = percent_decode(named.as_bytes()).decode_utf8().ok()?;
+    if routing.serves(&rm_id) {
+        return None;
+    }
+    let member = match routing.route(&rm_id, true).await {
+        Route::Here => return None,
+        Route::To(remote) => remote.id().to_owned(),
+        Route::Refused(_) => "another".to_owned(),
+    };
+    Some(ClaimRefusal::NotOwner { member, owner: None })
+}
+
 /// Whether a member answered that it does not serve the resource manager.
-pub(super) fn is_not_owner<B>(response: &Response<B>) -> bool {
-    response.headers().get(REASON_TRAILER).is_some_and(|reason| reason == "NOT_OWNER")
+pub(crate) fn is_not_owner<B>(response: &Response<B>) -> bool {
+    response.headers().get(REASON_TRAILER).is_some_and(|reason| reason == NOT_OWNER)
 }

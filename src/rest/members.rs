@@ -30,8 +30,11 @@ use super::failures::Failure;
 use super::replies::error_object;
 use super::routes::Endpoint;
 use super::{Reads, RestEdge, found, readable};
-use crate::grpc::routing::{GATHER_PATIENCE, MISSING_HEADER, Remote, Route, Routing};
-use crate::grpc::{FORWARDED_HEADER, missing_header};
+use crate::grpc::end::ClaimRefusal;
+use crate::grpc::routing::{
+    GATHER_PATIENCE, MISSING_HEADER, Remote, Route, Routing, TRIES, is_not_owner, name_rm,
+};
+use crate::grpc::{FORWARDED_HEADER, FORWARDED_RM_HEADER, missing_header};
 use crate::identity::Identity;
 
 /// Most bytes of the list of one member.
@@ -104,16 +107,22 @@ async fn at_owner(
         // Refused here.
         return None;
     }
-    match routing.route(rm_id, false).await {
-        Route::To(remote) => {
-            let answered = send(&*remote, parts, caller).await;
-            Some(answered.unwrap_or_else(|| unavailable(remote.id())))
+    for attempt in 0..=TRIES {
+        let remote = match routing.route(rm_id, attempt > 0).await {
+            Route::To(remote) => remote,
+            Route::Refused(refusal) => return Some(refused_by(&refusal)),
+            Route::Here => return None,
+        };
+        match send(&*remote, parts, caller, Some(rm_id)).await {
+            Some(response) if is_not_owner(&response) => {}
+            Some(response) => return Some(response),
+            None => {
+                let member = remote.id().to_owned();
+                return Some(refused_by(&ClaimRefusal::OwnerUnreachable { member }));
+            }
         }
-        Route::Refused(refusal) => {
-            Some(error(StatusCode::SERVICE_UNAVAILABLE, &refusal.to_string()))
-        }
-        Route::Here => None,
     }
+    Some(refused_by(&ClaimRefusal::Contended))
 }
 
 /// The answer of the first other member that has the partition. `Err`: none has it; names those that
@@ -149,7 +158,7 @@ async fn of_partition(
     parts: &Parts,
     caller: &Identity,
 ) -> Option<Result<Response, NoPartition>> {
-    let response = send(remote, parts, caller).await?;
+    let response = send(remote, parts, caller, None).await?;
     if response.status() != StatusCode::NOT_FOUND {
         return Some(Ok(response));
     }
@@ -169,8 +178,14 @@ fn with_silent(mut response: Response, silent: &[String]) -> Response {
     response
 }
 
-/// Sends a request to another member. `None`: it does not answer.
-async fn send(remote: &dyn Remote, parts: &Parts, caller: &Identity) -> Option<Response> {
+/// Sends a request to another member, which answers only as the owner of `rm_id`, if there is one.
+/// `None`: it does not answer.
+async fn send(
+    remote: &dyn Remote,
+    parts: &Parts,
+    caller: &Identity,
+    rm_id: Option<&str>,
+) -> Option<Response> {
     let mut request = Request::new(tonic::body::Body::empty());
     *request.method_mut() = parts.method.clone();
     *request.version_mut() = Version::HTTP_2;
@@ -179,15 +194,18 @@ async fn send(remote: &dyn Remote, parts: &Parts, caller: &Identity) -> Option<R
     for name in OF_CONNECTION {
         request.headers_mut().remove(name);
     }
+    request.headers_mut().remove(FORWARDED_RM_HEADER);
+    if let Some(rm_id) = rm_id {
+        name_rm(request.headers_mut(), rm_id);
+    }
     let response = remote.send(request, caller).await.ok()?;
     let (mut head, body) = response.into_parts();
     head.version = Version::HTTP_11;
     Some(Response::from_parts(head, Body::new(body)))
 }
 
-fn unavailable(member: &str) -> Response {
-    let text = format!("member `{member}` serves the resource manager and cannot be reached");
-    error(StatusCode::SERVICE_UNAVAILABLE, &text)
+fn refused_by(refusal: &ClaimRefusal) -> Response {
+    error(StatusCode::SERVICE_UNAVAILABLE, &refusal.to_string())
 }
 
 /// The answer to a client that claims to be a member.
@@ -216,7 +234,7 @@ async fn gathered<S: Reads>(
     plain.headers.remove(IF_NONE_MATCH);
     let others = routing.others();
     let asked = others.iter().map(|remote| async {
-        let answer = async { rows(send(&**remote, &plain, caller).await?, form).await };
+        let answer = async { rows(send(&**remote, &plain, caller, None).await?, form).await };
         timeout(GATHER_PATIENCE, answer).await.ok().flatten()
     });
     let here = found(edge, endpoint, &plain, caller, Body::empty());
@@ -270,7 +288,6 @@ mod tests {
     use tonic::Status;
 
     use super::*;
-    use crate::grpc::end::ClaimRefusal;
 
     /// A member that answers with this status, or never.
     #[derive(Clone)]

@@ -32,8 +32,11 @@ use super::shapes::{Method, Shape};
 use super::{Common, head};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::end::ClaimRefusal;
-use crate::grpc::routing::{GATHER_PATIENCE, MISSING_HEADER, PassableCall, Route, Routing};
+use crate::grpc::routing::{
+    GATHER_PATIENCE, MISSING_HEADER, PassableCall, Route, Routing, TRIES, misdirected,
+};
 use crate::grpc::shared::HEAD_BYTES;
+use crate::identity::Identity;
 
 /// Most bytes of the answer of one member to a list.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -60,6 +63,15 @@ enum Subject {
 /// Whether calls of this path may be answered by other members.
 pub(super) fn may_go_elsewhere(path: &str) -> bool {
     SERVICES.iter().any(|service| path.starts_with(service))
+}
+
+/// Refuses a call of another member about a resource manager that a third one serves.
+pub(super) async fn refuse_misdirected(
+    routing: Option<&dyn Routing>,
+    headers: &HeaderMap,
+) -> Option<Response<Body>> {
+    let refusal = misdirected(routing?, headers).await?;
+    Some(Status::from(&refusal).into_http())
 }
 
 /// Has a call answered: by this member, which `here` does, by the owner of its RM, or by all
@@ -106,12 +118,21 @@ fn subject(
         method if WITHOUT_RM.contains(&method) => return Ok(Subject::Here),
         _ => {}
     }
+    Ok(only_rm(routing, call.caller())?.map_or(Subject::Here, Subject::Rm))
+}
+
+/// The RM of a call that names none. `None` if this member finds out by itself that there is none,
+/// or that the caller is unknown.
+pub(super) fn only_rm(
+    routing: &dyn Routing,
+    caller: &Identity,
+) -> Result<Option<String>, CallRefusal> {
     let mut registered = routing.resource_managers();
     match registered.len() {
-        0 => Ok(Subject::Here),
-        1 => Ok(Subject::Rm(registered.remove(0))),
-        count if call.caller().check_known().is_ok() => Err(CallRefusal::RmIdMissing(count)),
-        _ => Ok(Subject::Here),
+        0 => Ok(None),
+        1 => Ok(Some(registered.remove(0))),
+        count if caller.check_known().is_ok() => Err(CallRefusal::RmIdMissing(count)),
+        _ => Ok(None),
     }
 }
 
@@ -125,16 +146,23 @@ async fn by_owner(
         // The service refuses the call.
         return None;
     }
-    match routing.route(rm_id, false).await {
-        Route::Here => None,
-        Route::Refused(refusal) => Some(Status::from(&refusal).into_http()),
-        Route::To(remote) => {
-            let answered = call.sent_to(&*remote).await;
-            let member = remote.id().to_owned();
-            let unreachable = |_| Status::from(&ClaimRefusal::OwnerUnreachable { member });
-            Some(answered.unwrap_or_else(|status| unreachable(status).into_http()))
+    for attempt in 0..=TRIES {
+        let remote = match routing.route(rm_id, attempt > 0).await {
+            Route::Here => return None,
+            Route::Refused(refusal) => return Some(Status::from(&refusal).into_http()),
+            Route::To(remote) => remote,
+        };
+        match call.sent_to_owner(&*remote, rm_id).await {
+            Ok(Some(answer)) => return Some(answer),
+            Ok(None) => {}
+            Err(_) => {
+                let member = remote.id().to_owned();
+                let refusal = ClaimRefusal::OwnerUnreachable { member };
+                return Some(Status::from(&refusal).into_http());
+            }
         }
     }
+    Some(Status::from(&ClaimRefusal::Contended).into_http())
 }
 
 /// The list of all members: that of this one, and of those that answer in time.

@@ -10,6 +10,12 @@
 //! Some clients send nothing before they have received the head of the answer. They get one without
 //! metadata after [`HEAD_AFTER`], and the stream is still open to go anywhere.
 //!
+//! # When the answer is one message
+//! A service reads all messages before it sends the head of such an answer, and the request body is
+//! let go only after a head. So the owner sends a head of its own at once. The first member keeps
+//! that until the answer is there, so that the client and its deadline see what the service sends.
+//! Such a stream (`ReportUtilization`) need not name its resource manager while the cluster has one.
+//!
 //! # Invariants
 //! * Nothing of a message is decoded except the id of the resource manager.
 //! * A stream of another member is served here, or refused as `NOT_OWNER`.
@@ -23,10 +29,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, poll_fn};
 use hyper::body::Frame;
 use monoceros_proto::v1 as cb;
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use prost::Message as _;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -39,25 +44,24 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tower::Service;
 
 use super::{Common, PendingMessages, is_gzip};
+use crate::grpc::RM_ID_HEADER;
 use crate::grpc::end::ClaimRefusal;
+use crate::grpc::incoming::anywhere::only_rm;
 use crate::grpc::incoming::calls::Call;
 use crate::grpc::incoming::messages::Messages;
 use crate::grpc::incoming::shapes::Method;
 use crate::grpc::members::ForwardedBy;
 use crate::grpc::routing::{
-    ACCEPT_ENCODING, Remote, Route, Routing, is_not_owner, request_to, wants_redirect,
+    ACCEPT_ENCODING, Remote, Route, Routing, TRIES, is_not_owner, misdirected, name_rm, request_to,
+    wants_redirect,
 };
 use crate::grpc::shared::ENCODING;
-use crate::grpc::{FORWARDED_RM_HEADER, RM_ID_HEADER};
-use crate::identity::Identity;
+use crate::identity::{Identity, Right};
 use crate::locked::locked;
 
 /// Time for the first message, after which the head of the answer is sent without the owner's
 /// metadata.
 const HEAD_AFTER: Duration = Duration::from_millis(50);
-/// Number of times that the claim is read again because the member that it named does not serve the
-/// resource manager.
-const TRIES: usize = 3;
 /// Largest first message of a callback stream.
 const HELLO_BYTES: usize = 64 << 10;
 
@@ -106,47 +110,60 @@ where
         if let Some(rm_id) = named.filter(|id| !id.is_empty()).map(ToOwned::to_owned) {
             return self.go(Some(rm_id), parts, messages).await;
         }
-        if let Ok(rm_id) = timeout(HEAD_AFTER, rm_of(&mut messages)).await {
+        if let Ok(rm_id) = timeout(HEAD_AFTER, rm_of(&mut messages, self.method)).await {
             return self.go(rm_id, parts, messages).await;
+        }
+        if self.method.is_answered_once {
+            return self.go_later(parts, messages).await;
         }
         // The head of the answer says nothing of compression.
         parts.headers.remove(ACCEPT_ENCODING);
-        late(Box::pin(async move {
-            let (patience, turned_away) = (self.common.bind_timeout, messages.turned_away());
-            let rm_id = tokio::select! {
-                biased;
-                rm_id = rm_of(&mut messages) => rm_id,
-                // The service finds out the same, and ends the stream.
-                _ = turned_away => None,
-                () = sleep(patience) => None,
-            };
-            self.go(rm_id, parts, messages).await
-        }))
+        late(Box::pin(self.go_later(parts, messages)))
+    }
+
+    /// Waits for the first message, and serves the stream.
+    async fn go_later(self, parts: Parts, mut messages: Messages) -> Response<Body> {
+        let (patience, turned_away) = (self.common.bind_timeout, messages.turned_away());
+        let rm_id = tokio::select! {
+            biased;
+            rm_id = rm_of(&mut messages, self.method) => rm_id,
+            // The service finds out the same, and ends the stream.
+            _ = turned_away => None,
+            () = sleep(patience) => None,
+        };
+        self.go(rm_id, parts, messages).await
     }
 
     /// Serves a stream that another member passes on.
-    pub(super) async fn of_member(self, request: Request<Body>) -> Response<Body> {
-        let named = request.headers().get(FORWARDED_RM_HEADER).cloned();
-        let rm_id = named.as_ref().and_then(|id| percent_decode(id.as_bytes()).decode_utf8().ok());
-        let Some(rm_id) = rm_id.filter(|rm_id| !self.routing.serves(rm_id)) else {
+    pub(super) async fn of_member(self, mut request: Request<Body>) -> Response<Body> {
+        if let Some(refusal) = misdirected(&*self.routing, request.headers()).await {
+            return Status::from(&refusal).into_http();
+        }
+        if !self.method.is_answered_once {
             return self.serve_here(request).await;
-        };
-        let owner = match self.routing.route(&rm_id, false).await {
-            Route::To(remote) => Some(remote.id().to_owned()),
-            Route::Here | Route::Refused(_) => None,
-        };
-        let member = owner.unwrap_or_else(|| "another".to_owned());
-        Status::from(&ClaimRefusal::NotOwner { member, owner: None }).into_http()
+        }
+        // The head of the answer says nothing of compression.
+        request.headers_mut().remove(ACCEPT_ENCODING);
+        late(Box::pin(self.serve_here(request)))
     }
 
     /// Serves the stream at the member that serves the resource manager. `None`: its first message
     /// names none, or there is none.
     async fn go(self, rm_id: Option<String>, parts: Parts, messages: Messages) -> Response<Body> {
         let caller = Identity::of(&parts.extensions);
-        // The service refuses a caller without the right.
-        let Some(rm_id) = rm_id.filter(|rm_id| caller.check_rm(rm_id).is_ok()) else {
-            return self.here(parts, messages).await;
+        let is_report = self.method.is_answered_once;
+        let named = match rm_id {
+            None if is_report => only_rm(&*self.routing, &caller),
+            rm_id => Ok(rm_id),
         };
+        let right = if is_report { Right::Act } else { Right::Speak };
+        // The service refuses a caller without the right.
+        let is_allowed = |rm_id: &String| caller.check(right, rm_id).is_ok();
+        let rm_id = match named {
+            Ok(rm_id) => rm_id.filter(is_allowed),
+            Err(refusal) => return Status::from(refusal).into_http(),
+        };
+        let Some(rm_id) = rm_id else { return self.here(parts, messages).await };
         let (mut outgoing, mut silent) = (None, None);
         let mut messages = Some(messages);
         for attempt in 0..=TRIES {
@@ -171,6 +188,9 @@ where
                 Arc::new(Mutex::new(Some(body)))
             });
             match copy(&*remote, &rm_id, &parts, body, &self.call).await {
+                Ok(Some(response)) if self.method.is_answered_once => {
+                    return with_beginning(response).await;
+                }
                 Ok(Some(response)) => return response,
                 Ok(None) => {}
                 // Another member may have claimed the resource manager since.
@@ -214,10 +234,7 @@ async fn copy(
 ) -> Result<Option<Response<Body>>, Status> {
     let mut headers = parts.headers.clone();
     headers.remove(CONTENT_LENGTH);
-    let rm_id = utf8_percent_encode(rm_id, NON_ALPHANUMERIC).to_string();
-    if let Ok(rm_id) = HeaderValue::try_from(rm_id) {
-        headers.insert(FORWARDED_RM_HEADER, rm_id);
-    }
+    name_rm(&mut headers, rm_id);
     let (accept, accepted) = oneshot::channel();
     let gated = Gated { gate: Some(accepted), held: Arc::clone(body), body: None };
     let request = request_to(&parts.uri, headers, Body::new(gated));
@@ -232,6 +249,25 @@ async fn copy(
     Ok(Some(response.map(|body| Body::new(Copied { body, member: Some(member) }))))
 }
 
+/// Waits for the first part of the body of an answer. If that is a status, the answer has nothing
+/// else.
+async fn with_beginning(response: Response<Body>) -> Response<Body> {
+    let (mut parts, mut body) = response.into_parts();
+    match poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        Some(Ok(frame)) => match frame.into_trailers() {
+            Ok(trailers) => {
+                parts.headers.extend(trailers);
+                Response::from_parts(parts, Body::empty())
+            }
+            Err(frame) => {
+                Response::from_parts(parts, Body::new(Begun { frame: Some(frame), body }))
+            }
+        },
+        Some(Err(status)) => status.into_http(),
+        None => Response::from_parts(parts, body),
+    }
+}
+
 /// Has the service answer.
 async fn answered<S, B>(inner: &mut S, request: Request<Body>) -> Response<Body>
 where
@@ -244,13 +280,13 @@ where
 }
 
 /// The resource manager that the first message names. `None` without one.
-async fn rm_of(messages: &mut Messages) -> Option<String> {
+async fn rm_of(messages: &mut Messages, method: Method) -> Option<String> {
     let first = messages.peek().await?;
     let named = first.rm_id();
     if !named.is_empty() {
         return Some(named.to_owned());
     }
-    if first.len() > HELLO_BYTES || !first.is_small() {
+    if method.is_answered_once || first.len() > HELLO_BYTES || !first.is_small() {
         return None;
     }
     match cb::ShimMessage::decode(first.bytes()).ok()?.body {
@@ -334,6 +370,27 @@ impl HttpBody for Gated {
         match &mut self.body {
             Some(body) => Pin::new(body).poll_frame(cx),
             None => Poll::Ready(None),
+        }
+    }
+}
+
+/// A body of which the first frame was read.
+struct Begun {
+    frame: Option<Frame<Bytes>>,
+    body: Body,
+}
+
+impl HttpBody for Begun {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match self.frame.take() {
+            Some(frame) => Poll::Ready(Some(Ok(frame))),
+            None => Pin::new(&mut self.body).poll_frame(cx),
         }
     }
 }

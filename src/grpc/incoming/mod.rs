@@ -58,7 +58,7 @@ use tower::{Layer, Service};
 pub(crate) use self::anywhere::missing_header;
 pub(super) use self::messages::{Broken, Charge, Decoded, Messages, RawMessage};
 
-use self::anywhere::may_go_elsewhere;
+use self::anywhere::{may_go_elsewhere, refuse_misdirected};
 use self::budget::Budget;
 use self::calls::{Call, CallKind, Caller, OpenCalls};
 use self::elsewhere::{Arriving, is_of_member, is_of_one_rm};
@@ -191,6 +191,7 @@ where
             };
             is_routed && (of_member || routing.has_others())
         });
+        let of_others = self.routing.clone().filter(|_| of_member && !method.is_stream);
         Box::pin(async move {
             let patience = (!method.is_stream).then_some(common.patience);
             let call = match common.admit(request.extensions()) {
@@ -205,6 +206,10 @@ where
                     arriving.of_client(request).await
                 };
                 return Ok(answered.map(|body| Body::new(Outgoing::new(body, call, peer, None))));
+            }
+            if let Some(refused) = refuse_misdirected(of_others.as_deref(), request.headers()).await
+            {
+                return Ok(refused);
             }
             let is_passable = routing.is_some();
             let prepared = tokio::select! {

@@ -68,6 +68,8 @@ pub(super) struct Method {
     pub(super) request: ShapeId,
     /// Whether the client sends a stream of requests.
     pub(super) is_stream: bool,
+    /// Whether the answer is one message.
+    pub(super) is_answered_once: bool,
 }
 
 /// All message types, and all methods by path.
@@ -114,7 +116,8 @@ impl Shapes {
                     let Some(&request) = ids.get(method.input_type()) else { continue };
                     let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
                     let is_stream = method.client_streaming();
-                    methods.insert(path, Method { request, is_stream });
+                    let is_answered_once = !method.server_streaming();
+                    methods.insert(path, Method { request, is_stream, is_answered_once });
                 }
             }
         }

@@ -45,7 +45,7 @@ impl RawMessage {
     /// The resource manager that the message names; empty if none.
     pub(in crate::grpc) fn rm_id(&self) -> &str {
         let shape = self.common.shapes.shape(self.shape);
-        shape.rm_id.and_then(|field| text(shape, &self.bytes, field)).unwrap_or_default()
+        shape.rm.and_then(|field| text(shape, &self.bytes, field)).unwrap_or_default()
     }
 
     /// The length before decoding.
