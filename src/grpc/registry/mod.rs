@@ -174,6 +174,11 @@ impl Registry {
         self.claims.as_ref().is_none_or(|claims| claims.may_decide())
     }
 
+    /// Whether this is a member of a cluster.
+    pub fn is_of_cluster(&self) -> bool {
+        self.claims.is_some()
+    }
+
     /// The gRPC addresses of the members of the cluster that live, this one first. Empty without a
     /// cluster.
     pub fn members(&self) -> Vec<String> {

@@ -49,10 +49,11 @@ impl<K: StreamKind> ReplyWriter<K> {
         headers
     }
 
-    /// Begins to beat, if other members of a cluster live to which the client could go.
+    /// Begins to beat, if this is a member of a cluster. It beats while no other member lives, too:
+    /// one may begin later, and the client counts on beats if the head of the answer promises them.
     pub(super) fn beating(mut self) -> Self {
-        let has_others = K::CARRIES_ALLOCATIONS && self.edge.registry.members().len() > 1;
-        self.beat = has_others.then(|| Beat::since(Instant::now()));
+        let beats = K::CARRIES_ALLOCATIONS && self.edge.registry.is_of_cluster();
+        self.beat = beats.then(|| Beat::since(Instant::now()));
         self
     }
 
