@@ -3,7 +3,8 @@
 //! # What is known of owners
 //! The last renewal read all claims. A registration that went to another member since is noted
 //! until the next renewal. If both name nobody, the claim is read from the arbiter: a stream may
-//! follow its registration at once. Nothing is decided by this: the member that is asked says
+//! follow its registration at once. The record of a member that began after the last renewal is read,
+//! too. Nothing is decided by this: the member that is asked says
 //! whether it serves the RM.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +15,14 @@ use futures::future::BoxFuture;
 use monoceros_actors::metrics::{ClusterMetrics, ForwardKind};
 use monoceros_cluster::{Key, Life, MemberRecord, Nanos, Owner, Record, Reply, Request, RmId};
 use monoceros_cluster_store::{Arbiter, View};
+use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 use tower::Service as _;
 
 use super::lookup::{Found, NoAnswer};
-use super::membership::Membership;
+use super::membership::{Membership, OWNER_PATIENCE};
 use super::peers::Peer;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::routing::{Remote, Route, Routing};
@@ -124,22 +126,59 @@ impl Membership {
     }
 
     /// The way to the owner of an RM that is not served here.
-    fn way_to(&self, owner: &Owner) -> Route {
-        let me = self.me();
+    async fn way_to(&self, owner: &Owner) -> Route {
+        if *owner == self.me() {
+            return Route::Here;
+        }
         let Some(view) = self.view() else { return Route::Here };
-        let member = owner.member.0.to_string();
         match view.members.get(&owner.member).map(|record| &record.value) {
-            _ if *owner == me => Route::Here,
-            Some(record) if record.owner == *owner && record.life != Life::Alive => Route::Here,
+            Some(record) if record.owner == *owner => self.way_by(record),
             // It has begun again, or its record is younger than the last renewal.
-            Some(record) if record.owner != *owner => Route::Here,
-            None => Route::Refused(ClaimRefusal::OwnerUnreachable { member }),
-            Some(record) => match self.peer(owner) {
-                Some(peer) => {
-                    Route::To(Arc::new(Counted { peer, sources: self.sources().cloned() }))
-                }
-                None => Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) }),
-            },
+            Some(_) | None => self.way_to_stranger(owner).await,
+        }
+    }
+
+    /// The way to an owner whose incarnation is not the one that the last renewal read.
+    async fn way_to_stranger(&self, owner: &Owner) -> Route {
+        let (Some(handle), Some(sources)) = (self.handle(), self.sources()) else {
+            return Route::Refused(ClaimRefusal::Fenced);
+        };
+        let read = Request::Read(Key::Member(owner.member.clone()));
+        let Ok(Reply::Read(found, _)) = sources.arbiter.ask(read).await else {
+            return Route::Refused(ClaimRefusal::ArbiterUnavailable);
+        };
+        let record = match found.map(|found| found.value) {
+            Some(Record::Member(record)) => record,
+            _ => {
+                let member = owner.member.0.to_string();
+                return Route::Refused(ClaimRefusal::OwnerUnreachable { member });
+            }
+        };
+        if record.owner != *owner {
+            // That incarnation is over, and its claims are free.
+            return Route::Here;
+        }
+        // Connections are made to the members that a renewal has read.
+        let mut members = handle.watch_members();
+        let is_read = members.wait_for(|members| {
+            members.get(&owner.member).is_some_and(|record| record.value.owner == *owner)
+        });
+        // Without it, the client is sent to the owner.
+        let _ = timeout(OWNER_PATIENCE, is_read).await;
+        self.way_by(&record)
+    }
+
+    /// The way to the member with this record.
+    fn way_by(&self, record: &MemberRecord) -> Route {
+        if record.life != Life::Alive {
+            return Route::Here;
+        }
+        match self.peer(&record.owner) {
+            Some(peer) => Route::To(Arc::new(Counted { peer, sources: self.sources().cloned() })),
+            None => {
+                let member = record.owner.member.0.to_string();
+                Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) })
+            }
         }
     }
 }
@@ -204,9 +243,9 @@ impl Routing for Membership {
                 |owner: &Owner| !is_anew && self.peer(owner).is_some_and(|peer| peer.is_heard());
             let known = self.known_owner(&rm).filter(is_current);
             match known {
-                Some(owner) => self.way_to(&owner),
+                Some(owner) => self.way_to(&owner).await,
                 None => match self.read_owner(&rm).await {
-                    Ok(Some(owner)) => self.way_to(&owner),
+                    Ok(Some(owner)) => self.way_to(&owner).await,
                     Ok(None) => Route::Here,
                     Err(refusal) => Route::Refused(refusal),
                 },

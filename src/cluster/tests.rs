@@ -3,6 +3,7 @@
 
 mod draining;
 mod groups;
+mod routes;
 
 use std::sync::Arc;
 use std::time::Duration;
