@@ -13,6 +13,7 @@ mod operating;
 #[allow(dead_code, unreachable_pub, reason = "the tests of the store use all of it")]
 #[path = "../../cluster/store/tests/etcd/servers.rs"]
 mod servers;
+mod stock;
 mod takeover;
 
 use std::time::Duration;
