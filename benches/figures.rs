@@ -36,8 +36,8 @@ const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end of figures -->";
 const MACHINE: &str = "machine";
 
-/// Benchmarks that take minutes for one table, and are run only if named.
-const LONG: [&str; 4] = ["churn", "preemption in vain", "soak", "takeovers"];
+/// Benchmarks that take minutes for one table, or need etcd, and are run only if named.
+const LONG: [&str; 5] = ["churn", "forwarding", "preemption in vain", "soak", "takeovers"];
 
 /// Returns the marks of a document, in order.
 fn marks(document: &str) -> Vec<String> {
