@@ -3,9 +3,8 @@
 //! # What is known of owners
 //! The last renewal read all claims. A registration that went to another member since is noted
 //! until the next renewal. If both name nobody, the claim is read from the arbiter: a stream may
-//! follow its registration at once. The record of a member that began after the last renewal is read,
-//! too. Nothing is decided by this: the member that is asked says
-//! whether it serves the RM.
+//! follow its registration at once. So is the record of a member that began after the last renewal.
+//! Nothing is decided by this: the member that is asked says whether it serves the RM.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -313,6 +313,9 @@ mod tests {
                 let text = error_object(status, &Failure::PartitionNotFound.to_string());
                 let mut response = Response::new(tonic::body::Body::new(Body::from(text)));
                 *response.status_mut() = status;
+                if status == StatusCode::MISDIRECTED_REQUEST {
+                    response.headers_mut().insert("x-si-reason", "NOT_OWNER".parse().unwrap());
+                }
                 Ok(response)
             }
             .boxed()
@@ -338,8 +341,14 @@ mod tests {
             false
         }
 
-        fn route<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Route> {
-            async { Route::Refused(ClaimRefusal::ArbiterUnavailable) }.boxed()
+        /// The first member, and the last one after the claim was read.
+        fn route<'a>(&'a self, _: &'a str, is_anew: bool) -> BoxFuture<'a, Route> {
+            let owner = if is_anew { self.0.last() } else { self.0.first() };
+            let route = match owner {
+                Some(owner) => Route::To(Arc::new(owner.clone())),
+                None => Route::Refused(ClaimRefusal::ArbiterUnavailable),
+            };
+            async { route }.boxed()
         }
     }
 
@@ -358,6 +367,19 @@ mod tests {
             let body = to_bytes(answer.into_body(), ERROR_BYTES).await.unwrap();
             let body = String::from_utf8(body.to_vec()).unwrap();
             assert!(body.contains("the arbiter of the cluster does not answer"), "{body}");
+        });
+    }
+
+    #[test]
+    fn a_request_follows_an_rm_that_has_moved() {
+        play(async |parts, caller| {
+            let (former, owner) = (Some(StatusCode::MISDIRECTED_REQUEST), Some(StatusCode::OK));
+            let others = Others(vec![Fake("a", former), Fake("b", owner)]);
+            let answer = at_owner(&others, "rm", &parts, &caller).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK);
+            let others = Others(vec![Fake("a", former), Fake("b", former)]);
+            let answer = at_owner(&others, "rm", &parts, &caller).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE, "it moves all the time");
         });
     }
 

@@ -14,7 +14,7 @@
 //! A service reads all messages before it sends the head of such an answer, and the request body is
 //! let go only after a head. So the owner sends a head of its own at once. The first member keeps
 //! that until the answer is there, so that the client and its deadline see what the service sends.
-//! Such a stream (`ReportUtilization`) need not name its resource manager while the cluster has one.
+//! Such a stream (`ReportUtilization`) need not name its resource manager while there is only one.
 //!
 //! # Invariants
 //! * Nothing of a message is decoded except the id of the resource manager.
