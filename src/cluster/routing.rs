@@ -252,6 +252,14 @@ impl Routing for Membership {
         }
         .boxed()
     }
+
+    fn claim_owner<'a>(&'a self, rm_id: &'a str) -> BoxFuture<'a, Option<String>> {
+        async move {
+            let owner = self.read_owner(&RmId(rm_id.into())).await.ok()??;
+            Some(owner.member.0.to_string())
+        }
+        .boxed()
+    }
 }
 
 /// Another member, whose calls are counted.

@@ -56,6 +56,10 @@ pub trait Routing: Send + Sync {
     /// Finds the member for calls of a resource manager: by the claims that were read last, or by
     /// one read now (`is_anew`).
     fn route<'a>(&'a self, rm_id: &'a str, is_anew: bool) -> BoxFuture<'a, Route>;
+
+    /// The id of the member that the claim of a resource manager names, by one read now. `None`:
+    /// nobody, or the arbiter does not answer.
+    fn claim_owner<'a>(&'a self, rm_id: &'a str) -> BoxFuture<'a, Option<String>>;
 }
 
 /// The member for calls of a resource manager.

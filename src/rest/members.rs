@@ -7,12 +7,17 @@
 //! their ids counts.
 //!
 //! # Lists
-//! All members are asked side by side, for a second at most, and the rows of this member come first.
+//! All members are asked side by side, for a second at most, and their lists are joined
+//! (`member_lists`). Lists that are too large together are refused, so memory is bounded.
 //!
 //! # Silent members
-//! Members without an answer are named in the header `x-monoceros-missing-members`.
+//! Members without an answer, or with one that cannot be read, are named in the header
+//! `x-monoceros-missing-members`.
 
-use axum::body::{Body, Bytes, to_bytes};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::{Body, to_bytes};
 use axum::http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST, HeaderName,
     IF_NONE_MATCH, TE, TRANSFER_ENCODING, UPGRADE,
@@ -20,13 +25,16 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{Method, Request, StatusCode, Version};
 use axum::response::Response;
-use futures::StreamExt as _;
-use futures::future::join_all;
-use futures::stream::FuturesOrdered;
+use futures::future::{BoxFuture, join_all};
+use futures::stream::{self, FuturesOrdered};
+use futures::{FutureExt as _, StreamExt as _};
 use monoceros_actors::partition_name::{plain_name, rm_id};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use tracing::warn;
 
 use super::failures::Failure;
+use super::member_lists::{Form, List, contested, joined};
 use super::replies::error_object;
 use super::routes::Endpoint;
 use super::{Reads, RestEdge, found, readable};
@@ -37,24 +45,15 @@ use crate::grpc::routing::{
 use crate::grpc::{FORWARDED_HEADER, FORWARDED_RM_HEADER, missing_header};
 use crate::identity::Identity;
 
-/// Most bytes of the list of one member.
-const LIST_BYTES: usize = 64 << 20;
+/// Most bytes of the lists of all members together.
+const LISTS_BYTES: usize = 64 << 20;
+/// Claims that are read at a time for RMs in the lists of several members.
+const CLAIM_READS: usize = 16;
 /// Most bytes of an error object that is looked at.
 const ERROR_BYTES: usize = 4 << 10;
 /// Headers of a connection, which concern no other one.
 const OF_CONNECTION: [HeaderName; 7] =
     [CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TE, TRANSFER_ENCODING, UPGRADE];
-
-/// The part of a list before its rows. The rows follow, then the end.
-struct Form {
-    beginning: &'static str,
-    end: &'static str,
-}
-
-/// A list of rows.
-const ROWS: Form = Form { beginning: "[", end: "]" };
-/// The sessions, which are the last field of their document.
-const SESSIONS: Form = Form { beginning: "\"sessions\":[", end: "]}" };
 
 /// Answers a request at the members that it concerns.
 pub(super) async fn answer<S: Reads>(
@@ -66,12 +65,12 @@ pub(super) async fn answer<S: Reads>(
     body: Body,
 ) -> Response {
     let list = match endpoint {
-        Endpoint::Partitions | Endpoint::Clusters | Endpoint::NodeUtilizations => Some(ROWS),
-        Endpoint::Sessions => Some(SESSIONS),
+        Endpoint::Partitions | Endpoint::Clusters | Endpoint::NodeUtilizations => Some(Form::Rows),
+        Endpoint::Sessions => Some(Form::Sessions),
         _ => None,
     };
     if let Some(form) = list.filter(|_| parts.method == Method::GET) {
-        return gathered(edge, routing, endpoint, parts, caller, &form).await;
+        return gathered(edge, routing, endpoint, parts, caller, form).await;
     }
     let elsewhere = match endpoint.partition_mut() {
         Some(named) if named.starts_with('[') => {
@@ -220,78 +219,175 @@ fn error(status: StatusCode, text: &str) -> Response {
     response
 }
 
-/// The list of all members.
+/// Answers with the list of all members.
 async fn gathered<S: Reads>(
     edge: &RestEdge<S>,
     routing: &dyn Routing,
     endpoint: Endpoint,
     parts: &Parts,
     caller: &Identity,
-    form: &Form,
+    form: Form,
 ) -> Response {
     let mut plain = parts.clone();
     plain.headers.remove(ACCEPT_ENCODING);
     plain.headers.remove(IF_NONE_MATCH);
-    let others = routing.others();
-    let asked = others.iter().map(|remote| async {
-        let answer = async { rows(send(&**remote, &plain, caller, None).await?, form).await };
-        timeout(GATHER_PATIENCE, answer).await.ok().flatten()
-    });
+    let me = edge.logbook.cluster.operations().map(|operations| operations.member_id());
     let here = found(edge, endpoint, &plain, caller, Body::empty());
+    joined_lists(routing, &me.unwrap_or_default(), here, &plain, caller, form).await
+}
+
+/// Joins the list of this member, with the id `me`, and those of all others.
+async fn joined_lists(
+    routing: &dyn Routing,
+    me: &str,
+    here: impl Future<Output = Response>,
+    parts: &Parts,
+    caller: &Identity,
+    form: Form,
+) -> Response {
+    let others = routing.others();
+    let left = AtomicUsize::new(LISTS_BYTES);
+    let asked = others.iter().map(|remote| async {
+        let answer = async {
+            let response = send(&**remote, parts, caller, None).await.ok_or(NoList::Silent)?;
+            if response.status() != StatusCode::OK {
+                return Err(NoList::Unreadable(format!("status {}", response.status())));
+            }
+            list_of(response.into_body(), form, &left).await
+        };
+        timeout(GATHER_PATIENCE, answer).await.unwrap_or(Err(NoList::Silent))
+    });
     let (here, asked) = tokio::join!(here, join_all(asked));
     if here.status() != StatusCode::OK {
         return here;
     }
-    let missing = others.iter().zip(&asked).filter(|(_, answer)| answer.is_none());
-    let missing: Vec<_> = missing.map(|(remote, _)| remote.id().to_owned()).collect();
     let (mut head, body) = here.into_parts();
-    let body = to_bytes(body, LIST_BYTES).await.unwrap_or_default();
-    let others: Vec<_> = asked.into_iter().flatten().collect();
+    let own = list_of(body, form, &left).await;
+    let (mut lists, mut members, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    let ids = [me].into_iter().chain(others.iter().map(|remote| remote.id()));
+    for (member, list) in ids.zip([own].into_iter().chain(asked)) {
+        match list {
+            Ok(list) => {
+                lists.push(list);
+                members.push(member);
+            }
+            Err(NoList::TooLarge) => return too_large(member),
+            Err(NoList::Unreadable(why)) => {
+                warn!(member, why, path = parts.uri.path(), "list of a member left out");
+                missing.push(member.to_owned());
+            }
+            Err(NoList::Silent) => missing.push(member.to_owned()),
+        }
+    }
+    if members.first() != Some(&me) {
+        let text = "the list of this member cannot be read: its log says why";
+        return error(StatusCode::INTERNAL_SERVER_ERROR, text);
+    }
+    let owners = match form {
+        // The first one has the highest session.
+        Form::Sessions => contested(&lists).into_iter().map(|(rm, at)| (rm, at[0])).collect(),
+        Form::Rows => owners(routing, contested(&lists), &members).await,
+    };
+    let Ok(whole) = spawn_blocking(move || joined(&lists, &owners)).await else {
+        return error(StatusCode::INTERNAL_SERVER_ERROR, "the lists of members cannot be joined");
+    };
     head.headers.remove(CONTENT_LENGTH);
     head.headers.remove(ETAG);
-    let merged = Response::from_parts(head, Body::from(merged(body, &others, form)));
-    with_silent(merged, &missing)
+    with_silent(Response::from_parts(head, Body::from(whole)), &missing)
 }
 
-/// The rows of the list of another member. `None`: there is no list.
-async fn rows(response: Response, form: &Form) -> Option<Bytes> {
-    let is_list = response.status() == StatusCode::OK;
-    let body = to_bytes(response.into_body(), LIST_BYTES).await.ok().filter(|_| is_list)?;
-    let (_, rows) = split(&body, form)?;
-    Some(body.slice_ref(rows))
+/// Returns, for each RM in the lists of several members, the position of the list that counts: that
+/// of the member which the claim names, or the first one if it names none of these members.
+async fn owners(
+    routing: &dyn Routing,
+    contested: BTreeMap<String, Vec<usize>>,
+    members: &[&str],
+) -> BTreeMap<String, usize> {
+    let mut owners: BTreeMap<_, _> =
+        contested.iter().map(|(rm, lists)| (rm.clone(), lists[0])).collect();
+    let mut reads: Vec<BoxFuture<'_, _>> = Vec::new();
+    for (rm, lists) in &contested {
+        let read = async move {
+            let owner = routing.claim_owner(rm).await?;
+            let at = lists.iter().find(|at| members.get(**at) == Some(&&*owner))?;
+            Some((rm, *at))
+        };
+        reads.push(read.boxed());
+    }
+    let mut reads = stream::iter(reads).buffer_unordered(CLAIM_READS);
+    let all = async {
+        while let Some(read) = reads.next().await {
+            if let Some((rm, at)) = read {
+                owners.insert(rm.clone(), at);
+            }
+        }
+    };
+    // Those that were not read in time keep the first list.
+    let _ = timeout(GATHER_PATIENCE, all).await;
+    owners
 }
 
-/// Splits a list into the beginning and the rows.
-fn split<'b>(body: &'b [u8], form: &Form) -> Option<(&'b [u8], &'b [u8])> {
-    let text = body.trim_ascii_end();
-    let beginning = form.beginning.as_bytes();
-    let at = text.windows(beginning.len()).position(|part| part == beginning)?;
-    let (beginning, rows) = text.split_at(at + beginning.len());
-    Some((beginning, rows.strip_suffix(form.end.as_bytes())?))
+/// Why there is no list of a member.
+#[derive(Debug)]
+enum NoList {
+    /// No answer came in time.
+    Silent,
+    /// The answer is no list, or ended early.
+    Unreadable(String),
+    /// It does not fit into what is left of [`LISTS_BYTES`].
+    TooLarge,
 }
 
-/// The list of this member with the rows of others.
-fn merged(body: Bytes, others: &[Bytes], form: &Form) -> Bytes {
-    let Some((beginning, own)) = split(&body, form) else { return body };
-    let all = [own].into_iter().chain(others.iter().map(|rows| &**rows));
-    let rows: Vec<_> = all.filter(|rows| !rows.trim_ascii().is_empty()).collect();
-    [beginning, &rows.join(&b","[..]), form.end.as_bytes()].concat().into()
+/// Reads the list of a member, whose bytes are taken off `left`.
+async fn list_of(body: Body, form: Form, left: &AtomicUsize) -> Result<List, NoList> {
+    let mut whole = Vec::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| NoList::Unreadable(error.to_string()))?;
+        let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            left.checked_sub(piece.len())
+        });
+        taken.map_err(|_| NoList::TooLarge)?;
+        whole.extend_from_slice(&piece);
+    }
+    let read = spawn_blocking(move || List::parse(form, whole.into())).await;
+    read.unwrap_or_else(|panic| Err(panic.to_string())).map_err(NoList::Unreadable)
+}
+
+fn too_large(member: &str) -> Response {
+    let text = format!(
+        "the list of member `{member}` is too large: those of all members may have {} MiB together",
+        LISTS_BYTES >> 20
+    );
+    error(StatusCode::INSUFFICIENT_STORAGE, &text)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use futures::FutureExt as _;
-    use futures::future::BoxFuture;
+    use axum::body::Bytes;
     use tokio::time::{Duration, Instant, sleep};
     use tonic::Status;
 
     use super::*;
 
-    /// A member that answers with this status, or never.
+    /// A member that answers with this status and body, or never.
     #[derive(Clone)]
-    struct Fake(&'static str, Option<StatusCode>);
+    struct Fake(&'static str, Option<StatusCode>, Bytes);
+
+    impl Fake {
+        /// A member without partitions, unless it has the status 200.
+        fn new(id: &'static str, status: Option<StatusCode>) -> Self {
+            let body = status
+                .map(|status| error_object(status, &Failure::PartitionNotFound.to_string()).into());
+            Self(id, status, body.unwrap_or_default())
+        }
+
+        fn with_list(id: &'static str, list: impl Into<Bytes>) -> Self {
+            Self(id, Some(StatusCode::OK), list.into())
+        }
+    }
 
     impl Remote for Fake {
         fn id(&self) -> &str {
@@ -307,11 +403,11 @@ mod tests {
             _: Request<tonic::body::Body>,
             _: &Identity,
         ) -> BoxFuture<'static, Result<axum::http::Response<tonic::body::Body>, Status>> {
-            let Some(status) = self.1 else { return std::future::pending().boxed() };
+            let Self(_, status, body) = self.clone();
+            let Some(status) = status else { return std::future::pending().boxed() };
             async move {
                 sleep(GATHER_PATIENCE / 2).await;
-                let text = error_object(status, &Failure::PartitionNotFound.to_string());
-                let mut response = Response::new(tonic::body::Body::new(Body::from(text)));
+                let mut response = Response::new(tonic::body::Body::new(Body::from(body)));
                 *response.status_mut() = status;
                 if status == StatusCode::MISDIRECTED_REQUEST {
                     response.headers_mut().insert("x-si-reason", "NOT_OWNER".parse().unwrap());
@@ -350,6 +446,11 @@ mod tests {
             };
             async { route }.boxed()
         }
+
+        fn claim_owner<'a>(&'a self, rm: &'a str) -> BoxFuture<'a, Option<String>> {
+            let owner = (rm == "moved").then(|| "b".to_owned());
+            async { owner }.boxed()
+        }
     }
 
     fn play(story: impl AsyncFnOnce(Parts, Identity)) {
@@ -374,10 +475,10 @@ mod tests {
     fn a_request_follows_an_rm_that_has_moved() {
         play(async |parts, caller| {
             let (former, owner) = (Some(StatusCode::MISDIRECTED_REQUEST), Some(StatusCode::OK));
-            let others = Others(vec![Fake("a", former), Fake("b", owner)]);
+            let others = Others(vec![Fake::new("a", former), Fake::new("b", owner)]);
             let answer = at_owner(&others, "rm", &parts, &caller).await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
-            let others = Others(vec![Fake("a", former), Fake("b", former)]);
+            let others = Others(vec![Fake::new("a", former), Fake::new("b", former)]);
             let answer = at_owner(&others, "rm", &parts, &caller).await.unwrap();
             assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE, "it moves all the time");
         });
@@ -388,31 +489,78 @@ mod tests {
         play(async |parts, caller| {
             let begun = Instant::now();
             let (none, ok) = (Some(StatusCode::NOT_FOUND), Some(StatusCode::OK));
-            let others = Others(vec![Fake("a", none), Fake("b", None), Fake("c", ok)]);
+            let others =
+                Others(vec![Fake::new("a", none), Fake::new("b", None), Fake::new("c", ok)]);
             let answer = at_any(&others, &parts, &caller).await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
             assert_eq!(answer.headers()[MISSING_HEADER], "b");
             assert!(begun.elapsed() < GATHER_PATIENCE + Duration::from_millis(10));
-            let others = Others(vec![Fake("a", none), Fake("b", None), Fake("c", None)]);
+            let others =
+                Others(vec![Fake::new("a", none), Fake::new("b", None), Fake::new("c", None)]);
             assert_eq!(at_any(&others, &parts, &caller).await.unwrap_err(), ["b", "c"]);
             assert!(begun.elapsed() < 2 * GATHER_PATIENCE + Duration::from_millis(20));
         });
     }
 
+    /// Joins the list of this member, `me`, with those of others. Returns status, members without
+    /// a list, and body.
+    async fn join(
+        own: &'static str,
+        others: Vec<Fake>,
+        (parts, caller): (&Parts, &Identity),
+        form: Form,
+    ) -> (StatusCode, Option<String>, String) {
+        let here = async { Response::new(Body::from(own)) };
+        let answer = joined_lists(&Others(others), "me", here, parts, caller, form).await;
+        let (head, body) = answer.into_parts();
+        let missing = head.headers.get(MISSING_HEADER).map(|it| it.to_str().unwrap().to_owned());
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        (head.status, missing, String::from_utf8(body.to_vec()).unwrap())
+    }
+
     #[test]
-    fn rows_of_all_members_are_one_list() {
-        let merge = |own: &'static str, others: &[&'static str], form| {
-            let others: Vec<_> =
-                others.iter().map(|rows| Bytes::from_static(rows.as_bytes())).collect();
-            let merged = merged(Bytes::from_static(own.as_bytes()), &others, form);
-            String::from_utf8(merged.to_vec()).unwrap()
-        };
-        assert_eq!(merge("[]\n", &["", ""], &ROWS), "[]");
-        assert_eq!(merge("[{\"a\":[1]}]", &["", "{},{}"], &ROWS), "[{\"a\":[1]},{},{}]");
-        assert_eq!(merge("[]", &["{}"], &ROWS), "[{}]");
-        let own = "{\"schedulerId\":\"x\",\"sessions\":[{\"rmId\":\"a\"}]}";
-        let both = "{\"schedulerId\":\"x\",\"sessions\":[{\"rmId\":\"a\"},{\"rmId\":\"b\"}]}";
-        assert_eq!(merge(own, &["{\"rmId\":\"b\"}"], &SESSIONS), both);
-        assert_eq!(split(b"{\"error\":1}", &SESSIONS), None);
+    fn rows_of_the_owner_count_where_two_members_show_one_rm() {
+        play(async |parts, caller| {
+            let row = |rm| format!(r#"{{"clusterId":"{rm}","name":"default"}}"#);
+            let (moved, unclear) = (row("moved"), row("unclear"));
+            let own: &'static str = format!("[{moved},{unclear}]").leak();
+            let others = vec![Fake::with_list("b", format!("[{unclear},{moved}]"))];
+            let answer = join(own, others, (&parts, &caller), Form::Rows).await;
+            assert_eq!(answer, (StatusCode::OK, None, format!("[{unclear},{moved}]")));
+            let own = r#"{"sessions":[{"rmId":"moved","sessionId":"9"}]}"#;
+            let other = r#"{"sessions":[{"rmId":"moved","sessionId":"10"}]}"#;
+            let others = vec![Fake::with_list("b", other)];
+            let answer = join(own, others, (&parts, &caller), Form::Sessions).await;
+            assert_eq!(answer.2, other);
+        });
+    }
+
+    #[test]
+    fn members_without_a_readable_list_are_named() {
+        play(async |parts, caller| {
+            let others = vec![
+                Fake::with_list("a", r#"[{"clusterId":"a"}"#),
+                Fake::new("b", None),
+                Fake::new("c", Some(StatusCode::NOT_FOUND)),
+                Fake::with_list("d", "[{}]"),
+            ];
+            let answer = join("[]\n", others, (&parts, &caller), Form::Rows).await;
+            assert_eq!(answer, (StatusCode::OK, Some("a,b,c".to_owned()), "[{}]\n".to_owned()));
+        });
+    }
+
+    #[test]
+    fn lists_beyond_the_bound_are_refused() {
+        play(async |parts, caller| {
+            let large = || format!("[{}{{}}]", " ".repeat(LISTS_BYTES / 2));
+            let others = || vec![Fake::with_list("a", large())];
+            let answer = join("[{}]", others(), (&parts, &caller), Form::Rows).await;
+            assert_eq!((answer.0, &*answer.2), (StatusCode::OK, "[{},{}]"));
+            let others = vec![Fake::with_list("a", "[]"), Fake::with_list("b", large() + &large())];
+            let (status, _, body) = join("[{}]", others, (&parts, &caller), Form::Rows).await;
+            assert_eq!(status, StatusCode::INSUFFICIENT_STORAGE);
+            let text = "the list of member `b` is too large: those of all members may have 64 MiB";
+            assert!(body.contains(text), "{body}");
+        });
     }
 }

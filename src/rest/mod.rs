@@ -41,6 +41,7 @@ mod failures;
 mod gathered;
 mod history;
 mod lists;
+mod member_lists;
 mod members;
 mod page;
 mod probes;
