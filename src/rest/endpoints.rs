@@ -15,6 +15,7 @@ use monoceros_actors::names::{is_group, is_queue_path, is_user};
 use monoceros_actors::partition_name::rm_id;
 use monoceros_actors::snapshot::ClusterSnapshot;
 use monoceros_actors::{ConfigurationSnapshot, DecisionFilter, DecisionKind, names};
+use prometheus::proto::{MetricFamily, MetricType};
 use prometheus::{Registry, TextEncoder};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -51,7 +52,8 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Ready => Ok(ready(&edge.healthy, &edge.stopping)),
         Endpoint::Metrics => {
             let source = source.clone();
-            let read = |_| metrics(source);
+            let stands_by = matches!(edge.healthy.readiness(), Readiness::StandsBy(_));
+            let read = move |_| metrics(source, stands_by);
             let page = edge.joined.read(Kind::Metrics, "", "", read).await?;
             Ok(EndpointReply::shared(Class::Metrics, page))
         }
@@ -308,14 +310,23 @@ pub(super) fn ready(healthy: &Healthy, stopping: &CancellationToken) -> Endpoint
     }
 }
 
-async fn metrics<S: Reads>(source: S) -> Result<Made, Failure> {
+async fn metrics<S: Reads>(source: S, stands_by: bool) -> Result<Made, Failure> {
     source.refresh_metrics().await;
-    Ok(Draft::of(metrics_page(source.metrics()).await?).into())
+    Ok(Draft::of(metrics_page(source.metrics(), stands_by).await?).into())
 }
 
-/// Formats the metrics of a registry for Prometheus.
-pub(super) async fn metrics_page(registry: Registry) -> Result<Vec<u8>, Failure> {
-    let page = spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()))
+/// Formats the metrics of a registry for Prometheus. Those of a standby replica lack the gauges of
+/// the cluster that it mirrors: dashboards sum them over the replicas.
+pub(super) async fn metrics_page(registry: Registry, stands_by: bool) -> Result<Vec<u8>, Failure> {
+    let is_mirrored = |family: &MetricFamily| {
+        family.get_field_type() == MetricType::GAUGE && family.name().starts_with("yunikorn_")
+    };
+    let shown = move || {
+        let mut families = registry.gather();
+        families.retain(|family| !(stands_by && is_mirrored(family)));
+        TextEncoder::new().encode_to_string(&families)
+    };
+    let page = spawn_blocking(shown)
         .await
         .map_err(|panic| Failure::Document(panic.to_string()))?
         .map_err(|error| Failure::Document(error.to_string()))?;

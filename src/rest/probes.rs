@@ -59,7 +59,7 @@ async fn answer(State(probed): State<Probed>, request: Request) -> Response {
             let reply = match endpoint {
                 Endpoint::Health => Ok(health(&probed.healthy, &probed.stopping)),
                 Endpoint::Ready => Ok(ready(&probed.healthy, &probed.stopping)),
-                Endpoint::Metrics => metrics_page(probed.numbers)
+                Endpoint::Metrics => metrics_page(probed.numbers, false)
                     .await
                     .map(|page| EndpointReply::ok(Class::Metrics, page)),
                 _ => Err(Failure::RemoteScheduler(probed.scheduler)),

@@ -345,3 +345,22 @@ async fn the_page_loads_nothing_from_elsewhere() {
     assert!(body(licences).await.contains("Permission is hereby granted"));
     assert_eq!(call("GET", "/assets/nothing.js").await.status(), StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn a_standby_replica_shows_no_gauges_of_the_cluster() {
+    let registry = prometheus::Registry::new();
+    for name in ["yunikorn_scheduler_node", "monoceros_kubernetes_leads"] {
+        let gauge = prometheus::IntGauge::new(name, "text").unwrap();
+        registry.register(Box::new(gauge)).unwrap();
+    }
+    let counter = prometheus::IntCounter::new("yunikorn_queue_app_total", "text").unwrap();
+    registry.register(Box::new(counter)).unwrap();
+    for (stands_by, has_nodes) in [(false, true), (true, false)] {
+        let page = super::super::endpoints::metrics_page(registry.clone(), stands_by).await;
+        let page = String::from_utf8(page.unwrap()).unwrap();
+        assert_eq!(page.contains("yunikorn_scheduler_node 0"), has_nodes, "{page}");
+        for name in ["monoceros_kubernetes_leads 0", "yunikorn_queue_app_total 0"] {
+            assert!(page.contains(name), "{page}");
+        }
+    }
+}
