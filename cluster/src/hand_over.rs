@@ -31,6 +31,13 @@ pub(crate) struct Deregistration {
     writes: Option<(Claim, Version)>,
 }
 
+impl Deregistration {
+    /// Epoch of the session that deregistered.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
 impl Member {
     pub(crate) fn begin_hand_over(&mut self, rm: RmId, to: Owner, out: &mut Vec<Effect>) {
         match self.tasks.get(&rm) {
@@ -105,17 +112,30 @@ impl Member {
         (claim.value.owner.as_ref() == Some(&self.me)).then_some(claim)
     }
 
-    /// Ends the session of an RM that deregistered, and then its claim. Ignored if another session
-    /// is there by now.
+    /// Ends the session of an RM that deregistered, and then its claim. Waits while another task of
+    /// the RM is under way. Ignored if the session is over by then.
     pub(crate) fn begin_deregistration(&mut self, rm: RmId, epoch: Epoch, out: &mut Vec<Effect>) {
         let serves = self.sessions.get(&rm).is_some_and(|session| session.epoch == epoch);
-        if self.tasks.contains_key(&rm) || !serves {
-            return out.push(Effect::DeregistrationEnded(rm, false));
+        if !serves {
+            return out.push(Effect::DeregistrationEnded(rm, epoch, false));
+        }
+        if self.tasks.contains_key(&rm) {
+            self.deregistrations.insert(rm, epoch);
+            return;
         }
         self.end_session(&rm, epoch, EndReason::Deregistered, out);
         self.read_claim(&rm, out);
         let task = Deregistration { epoch, resends: TRIES, writes: None };
         self.tasks.insert(rm, Task::Deregistration(task));
+    }
+
+    /// Begins the deregistration that waited for the end of another task of the RM.
+    pub(crate) fn begin_waiting_deregistration(&mut self, rm: RmId, out: &mut Vec<Effect>) {
+        if !self.tasks.contains_key(&rm)
+            && let Some(epoch) = self.deregistrations.remove(&rm)
+        {
+            self.begin_deregistration(rm, epoch, out);
+        }
     }
 
     pub(crate) fn deregistration_reply(
@@ -133,9 +153,11 @@ impl Member {
                     task.writes = Some((claim, found.version));
                     self.tasks.insert(rm, Task::Deregistration(task));
                 }
-                None => out.push(Effect::DeregistrationEnded(rm, false)),
+                None => out.push(Effect::DeregistrationEnded(rm, task.epoch, false)),
             },
-            (None, _) if task.resends == 0 => out.push(Effect::DeregistrationEnded(rm, false)),
+            (None, _) if task.resends == 0 => {
+                out.push(Effect::DeregistrationEnded(rm, task.epoch, false));
+            }
             (None, _) => {
                 task.resends -= 1;
                 self.read_claim(&rm, out);
@@ -149,10 +171,10 @@ impl Member {
                         task.writes = Some((claim, expected));
                         self.tasks.insert(rm, Task::Deregistration(task));
                     }
-                    Outcome::Won(_) => out.push(Effect::DeregistrationEnded(rm, true)),
+                    Outcome::Won(_) => out.push(Effect::DeregistrationEnded(rm, task.epoch, true)),
                     // Lost: somebody has claimed the RM since. Never tried from the top.
                     Outcome::Lost(_) | Outcome::Unknown => {
-                        out.push(Effect::DeregistrationEnded(rm, false));
+                        out.push(Effect::DeregistrationEnded(rm, task.epoch, false));
                     }
                 }
             }

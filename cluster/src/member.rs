@@ -50,7 +50,7 @@ pub enum Event {
     ForwardEnded(CallId, RmId, Forwarded),
     /// An operator wants an RM served by another member.
     HandOver(RmId, Owner),
-    /// The RM deregistered in the session with this epoch.
+    /// The RM deregistered in the session with this epoch. Has its turn after another task of the RM.
     Deregister(RmId, Epoch),
     /// The claim of the RM was read with this epoch, and names another owner.
     ClaimedElsewhere(RmId, Epoch, Option<Owner>),
@@ -92,8 +92,8 @@ pub enum Effect {
     /// All hand-overs of an RM that were ordered ended: the member that the claim names now. `None`:
     /// the claim was not changed.
     HandOverEnded(RmId, Option<Owner>),
-    /// A deregistration ended: whether the claim names nobody.
-    DeregistrationEnded(RmId, bool),
+    /// A deregistration ended: the epoch of its session, and whether the claim names nobody.
+    DeregistrationEnded(RmId, Epoch, bool),
     /// A restored backup was accepted: epochs will be above this floor, or above that of another
     /// acceptance which was faster.
     AcceptanceEnded(Epoch),
@@ -183,6 +183,9 @@ pub struct Member {
     pub(crate) observed: Observed,
     pub(crate) sessions: BTreeMap<RmId, Session>,
     pub(crate) tasks: BTreeMap<RmId, Task>,
+    /// Epochs of sessions whose deregistration waits for the end of another task of the RM. It ends
+    /// with the session at the latest.
+    pub(crate) deregistrations: BTreeMap<RmId, Epoch>,
     pub(crate) acceptance: Option<Acceptance>,
     /// Records of the last renewal's read, where a test leaves out that they are read again.
     #[cfg(test)]
@@ -206,6 +209,7 @@ impl Member {
             observed: Observed::default(),
             sessions: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            deregistrations: BTreeMap::new(),
             acceptance: None,
             #[cfg(test)]
             members_before: BTreeMap::new(),
@@ -340,7 +344,15 @@ impl Member {
 
     pub(crate) fn end_all_sessions(&mut self, reason: &EndReason, out: &mut Vec<Effect>) {
         for (rm, session) in std::mem::take(&mut self.sessions) {
-            out.push(Effect::EndSession(rm, session.epoch, reason.clone()));
+            out.push(Effect::EndSession(rm.clone(), session.epoch, reason.clone()));
+            self.refuse_deregistration(rm, out);
+        }
+    }
+
+    /// Ends the deregistration that waits for its turn, if there is one: its session is over.
+    fn refuse_deregistration(&mut self, rm: RmId, out: &mut Vec<Effect>) {
+        if let Some(epoch) = self.deregistrations.remove(&rm) {
+            out.push(Effect::DeregistrationEnded(rm, epoch, false));
         }
     }
 
@@ -356,6 +368,7 @@ impl Member {
             && let Some(session) = self.sessions.remove(rm)
         {
             out.push(Effect::EndSession(rm.clone(), session.epoch, reason));
+            self.refuse_deregistration(rm.clone(), out);
         }
     }
 
@@ -380,7 +393,7 @@ fn refusal_of(event: Event) -> Option<Effect> {
             Some(Effect::Answer(registration.call, Err(Refusal::Fenced)))
         }
         Event::HandOver(rm, _) => Some(Effect::HandOverEnded(rm, None)),
-        Event::Deregister(rm, _) => Some(Effect::DeregistrationEnded(rm, false)),
+        Event::Deregister(rm, epoch) => Some(Effect::DeregistrationEnded(rm, epoch, false)),
         _ => None,
     }
 }

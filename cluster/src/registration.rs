@@ -336,6 +336,7 @@ impl Member {
                 self.tasks.insert(rm.clone(), Task::Registering(task));
             }
         }
+        self.begin_waiting_deregistration(rm.clone(), out);
         self.leave_when_done(out);
     }
 }

@@ -52,12 +52,14 @@ pub enum Refusal {
 
 impl Member {
     pub(crate) fn task_reply(&mut self, now: Nanos, rm: RmId, reply: Reply, out: &mut Vec<Effect>) {
+        let of = rm.clone();
         match self.tasks.remove(&rm) {
             Some(Task::Registering(task)) => self.registration_reply(now, rm, task, reply, out),
             Some(Task::HandOver(task)) => self.hand_over_reply(rm, task, reply, out),
             Some(Task::Deregistration(task)) => self.deregistration_reply(rm, task, reply, out),
             None => {}
         }
+        self.begin_waiting_deregistration(of, out);
         self.leave_when_done(out);
     }
 
@@ -69,7 +71,7 @@ impl Member {
                     Effect::Answer(task.registration.call, Err(Refusal::Fenced))
                 }
                 Task::HandOver(_) => Effect::HandOverEnded(rm, None),
-                Task::Deregistration(_) => Effect::DeregistrationEnded(rm, false),
+                Task::Deregistration(task) => Effect::DeregistrationEnded(rm, task.epoch(), false),
             });
         }
     }

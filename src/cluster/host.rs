@@ -80,18 +80,18 @@ impl Host for Service {
                 tokio::spawn(Arc::clone(&self.membership).forward(call, rm, owner));
             }
             Effect::EndSession(rm, epoch, reason) => self.end_session(&rm, epoch, reason),
-            Effect::DeregistrationEnded(rm, _) => self.membership.freed(&rm),
+            Effect::DeregistrationEnded(rm, epoch, _) => self.membership.freed(rm, epoch),
             Effect::HandOverEnded(rm, to) => {
                 let moved = to.is_some();
                 info!(rm = &*rm.0, moved, "hand-over of a resource manager ended");
                 if let Some(owner) = &to {
                     self.membership.note_owner(&rm, owner);
                 }
-                self.membership.operator.handed_over(&rm, to.as_ref());
+                self.membership.operator.moves.end(&rm, &to);
             }
             Effect::AcceptanceEnded(floor) => {
                 warn!(floor = floor.0, "an earlier state of the arbiter was accepted");
-                self.membership.operator.accepted(floor);
+                self.membership.operator.acceptances.end(&(), &floor.0);
             }
             Effect::Ready => {
                 info!("this member may decide");

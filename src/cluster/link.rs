@@ -41,6 +41,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A member that sent nothing for this time, in which it should have answered two pings, is not
 /// heard well.
 const HEARD_WITHIN: Duration = Duration::from_millis(500);
+/// A member that sent nothing for this time stands still: pings and their answers come more often.
+const ACTS_WITHIN: Duration = Duration::from_millis(300);
+/// Pause between two looks whether something was received.
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 /// Largest headers of an answer, in bytes. Those of a client are bounded by its own.
 const HEADER_BYTES: u32 = 256 << 10;
 
@@ -72,8 +76,24 @@ impl Heard {
         self.last.store(self.now(), Ordering::Relaxed);
     }
 
+    fn last(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
     fn silence(&self) -> Duration {
-        Duration::from_millis(self.now().saturating_sub(self.last.load(Ordering::Relaxed)))
+        Duration::from_millis(self.now().saturating_sub(self.last()))
+    }
+
+    /// Whether something is received from now on, before the silence is longer than `bound`.
+    async fn receives_within(&self, bound: Duration) -> bool {
+        let before = self.last();
+        while self.last() == before {
+            if self.silence() >= bound {
+                return false;
+            }
+            sleep(LOOK_PAUSE).await;
+        }
+        true
     }
 }
 
@@ -96,6 +116,12 @@ impl Link {
     pub(super) fn is_heard(&self) -> bool {
         self.sender.borrow().as_ref().is_some_and(|sender| !sender.is_closed())
             && self.heard.silence() < HEARD_WITHIN
+    }
+
+    /// Whether the member acts at this moment. Pings show that later: an answer may be from the time
+    /// just before the member stood still.
+    pub(super) async fn acts(&self) -> bool {
+        self.is_heard() && self.heard.receives_within(ACTS_WITHIN).await
     }
 
     /// The connection, awaited for at most a second.
@@ -247,5 +273,34 @@ impl AsyncWrite for Listened {
             Transport::Plain(stream) => stream.is_write_vectored(),
             Transport::Tls(stream) => stream.is_write_vectored(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_acts_if_it_is_received_again_in_time() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let heard = Heard { begun: Instant::now(), last: Arc::default() };
+            sleep(Duration::from_millis(100)).await;
+            let begun = Instant::now();
+            assert!(!heard.receives_within(ACTS_WITHIN).await, "an old byte shows nothing");
+            assert!(begun.elapsed() < Duration::from_millis(220), "{:?}", begun.elapsed());
+            let asked = begun.elapsed();
+            assert!(!heard.receives_within(ACTS_WITHIN).await);
+            assert_eq!(begun.elapsed(), asked, "silent for too long already");
+            heard.note();
+            let other = heard.clone();
+            let later = async {
+                sleep(Duration::from_millis(190)).await;
+                other.note();
+            };
+            let (acts, ()) = tokio::join!(heard.receives_within(ACTS_WITHIN), later);
+            assert!(acts);
+        });
     }
 }

@@ -26,7 +26,7 @@ use super::operator::{Facts, OperatorState};
 use super::peers::{Links, keep_links};
 use super::routing::Sources;
 use super::sharing::{SharedConfigurations, Trial, over_peers};
-use super::suspicion::{Suspicion, reacts};
+use super::suspicion::{Acts, Suspicion, acts_on_link};
 use super::tls::MemberTls;
 use super::{Listening, MemberEnd, identity, store};
 use crate::chance::random_bits;
@@ -54,8 +54,7 @@ pub(super) struct Parts {
     pub(super) probe: Probe,
     /// TLS of connections to other members.
     pub(super) tls: Option<MemberTls>,
-    /// Whether a member acts at this moment.
-    pub(super) is_heard: Probe,
+    pub(super) acts: Acts,
     /// Handling of RMs that bring another configuration than their policy group has.
     pub(super) conflict: PolicyGroupConflict,
     /// Tries configurations at other members.
@@ -75,8 +74,8 @@ impl Member {
         let tls = listener.and_then(MemberListener::tls);
         let (clock, probe): (Clock, Probe) = (Arc::new(boot_time), accepts_connections);
         let conflict = settings.registration.policy_group_conflict;
-        let (is_heard, trial): (Probe, Trial) = (reacts, over_peers);
-        let parts = Parts { id, store, clock, probe, tls, is_heard, conflict, trial };
+        let (acts, trial): (Acts, Trial) = (acts_on_link, over_peers);
+        let parts = Parts { id, store, clock, probe, tls, acts, conflict, trial };
         let member = Self::begin(&settings.cluster, handle, healthy, listening, parts)?;
         if let Some(listener) = listener {
             // Only the first call counts: a process is one member.
@@ -103,7 +102,7 @@ impl Member {
         };
         let operator = OperatorState::new(facts, handle.cluster_metrics());
         let details = details(settings, listening);
-        let suspicion = Suspicion { grpc: details.grpc.clone(), is_heard: parts.is_heard };
+        let suspicion = Suspicion { grpc: details.grpc.clone(), acts: parts.acts };
         let links = Links::new(parts.tls);
         let membership =
             Arc::new(Membership::new(me.clone(), links, parts.probe, suspicion, operator));

@@ -29,8 +29,9 @@ use super::operator::{Before, OperatorState};
 use super::peers::Links;
 use super::routing::{RecentOwners, Sources};
 use super::sharing::SharedConfigurations;
-use super::spreading::HandedOn;
+use super::spreading::Assigned;
 use super::suspicion::Suspicion;
+use super::waiters::Waiters;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::{Claimant, Claims, Configurations, Registry, id_of};
@@ -59,7 +60,7 @@ pub(super) struct Membership {
     sources: OnceLock<Arc<Sources>>,
     recent_owners: Mutex<RecentOwners>,
     lookups: Mutex<Lookups>,
-    handed_on: Mutex<HandedOn>,
+    assigned: Mutex<Assigned>,
     /// Nodes and applications, counted by a task.
     counted: Arc<AtomicU64>,
     probe: Probe,
@@ -67,6 +68,8 @@ pub(super) struct Membership {
     next_call: AtomicU64,
     /// Facts and counts for operators.
     pub(super) operator: OperatorState,
+    /// Deregistrations without an answer, by the epoch of the session.
+    frees: Waiters<(RmId, Epoch), ()>,
     state: Mutex<State>,
 }
 
@@ -75,8 +78,6 @@ struct State {
     me: Owner,
     /// Registrations without an answer.
     calls: BTreeMap<CallId, Call>,
-    /// Deregistrations without an answer.
-    frees: BTreeMap<RmId, oneshot::Sender<()>>,
     /// The claims that this member holds.
     held: BTreeMap<RmId, Epoch>,
 }
@@ -101,7 +102,7 @@ impl Membership {
         suspicion: Suspicion,
         operator: OperatorState,
     ) -> Self {
-        let (calls, frees, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (calls, held) = (BTreeMap::new(), BTreeMap::new());
         Self {
             handle: OnceLock::new(),
             registry: OnceLock::new(),
@@ -110,13 +111,14 @@ impl Membership {
             sources: OnceLock::new(),
             recent_owners: Mutex::default(),
             lookups: Mutex::default(),
-            handed_on: Mutex::default(),
+            assigned: Mutex::default(),
             counted: Arc::default(),
             probe,
             suspicion,
             next_call: AtomicU64::new(1),
             operator,
-            state: Mutex::new(State { me, calls, frees, held }),
+            frees: Waiters::default(),
+            state: Mutex::new(State { me, calls, held }),
         }
     }
 
@@ -138,8 +140,8 @@ impl Membership {
         locked(&self.lookups)
     }
 
-    pub(super) fn handed_on(&self) -> MutexGuard<'_, HandedOn> {
-        locked(&self.handed_on)
+    pub(super) fn assigned(&self) -> MutexGuard<'_, Assigned> {
+        locked(&self.assigned)
     }
 
     /// The number of nodes and applications.
@@ -275,11 +277,9 @@ impl Membership {
         state.calls.values().find(|call| call.rm == *rm)?.instance.clone()
     }
 
-    /// Ends a deregistration.
-    pub(super) fn freed(&self, rm: &RmId) {
-        if let Some(done) = self.state().frees.remove(rm) {
-            let _ = done.send(());
-        }
+    /// Ends a deregistration of the session with this epoch.
+    pub(super) fn freed(&self, rm: RmId, epoch: Epoch) {
+        self.frees.end(&(rm, epoch), &());
     }
 
     /// Refuses all that waits: the driver has ended.
@@ -287,9 +287,9 @@ impl Membership {
         let mut state = self.state();
         // Dropped senders refuse.
         state.calls.clear();
-        state.frees.clear();
         state.held.clear();
         drop(state);
+        self.frees.close();
         self.operator.close();
     }
 
@@ -343,7 +343,7 @@ impl Claims for Membership {
             if let Some(suspects) = &claimant.suspects {
                 self.refuse_false_suspicion(suspects).await?;
             }
-            self.hand_on(&claimant).await?;
+            self.assign(&claimant).await?;
             let claimed = self.claim_here(claimant).await;
             self.operator.count(claimed.as_ref().map(|_| ()));
             claimed
@@ -353,20 +353,15 @@ impl Claims for Membership {
 
     fn free<'a>(&'a self, rm_id: &'a str, session: u64) -> BoxFuture<'a, ()> {
         async move {
-            let (Some(handle), rm) = (self.handle(), RmId(rm_id.into())) else { return };
-            let (done, freed) = oneshot::channel();
-            {
-                let mut state = self.state();
-                if state.held.get(&rm) != Some(&Epoch(session)) {
-                    return;
-                }
-                state.frees.insert(rm.clone(), done);
+            let Some(handle) = self.handle() else { return };
+            let (rm, epoch) = (RmId(rm_id.into()), Epoch(session));
+            if self.epoch_of(&rm) != Some(epoch) {
+                return;
             }
-            if handle.send(Event::Deregister(rm.clone(), Epoch(session))).await {
-                // Fails if the driver has ended: the claim is free with the incarnation.
-                let _ = freed.await;
-            } else {
-                self.state().frees.remove(&rm);
+            let freed = self.frees.wait((rm.clone(), epoch));
+            if handle.send(Event::Deregister(rm, epoch)).await {
+                // Without an end the driver has ended: the claim is free with the incarnation.
+                freed.ended().await;
             }
         }
         .boxed()

@@ -17,7 +17,8 @@
 //! a call and for a new resource manager), `lookup` (reads of claims for calls), `suspicion`
 //! (owners that clients take for lost), `groups`, `shared_read`, `settling` and `sharing`
 //! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations` and
-//! `operating` (calls of operators), `operator` and `observer` (state, counts and events for them).
+//! `operating` (calls of operators), `waiters` (callers that wait for the driver), `operator` and
+//! `observer` (state, counts and events for operators).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
@@ -66,6 +67,8 @@ mod suspicion;
 mod tests;
 #[cfg(feature = "cluster")]
 mod tls;
+#[cfg(feature = "cluster")]
+mod waiters;
 
 use std::net::SocketAddr;
 

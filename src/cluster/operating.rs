@@ -27,6 +27,7 @@ use super::operations::{
     ClaimReport, ClusterReport, Drained, MemberReport, MemberState, OperationRefusal, Operations,
     OwnState,
 };
+use super::operator::Drain;
 use super::peers::Peer;
 use crate::chance::random_bits;
 use crate::clock::now_ns;
@@ -115,12 +116,11 @@ impl Membership {
     /// than `to`, if a hand-over was under way. `None`: the claim was not changed.
     pub(super) async fn hand_over(&self, rm: RmId, to: Owner) -> Option<Owner> {
         let handle = self.handle()?;
-        let (done, ended) = oneshot::channel();
-        self.operator.note_move(rm.clone(), done);
+        let moved = self.operator.moves.wait(rm.clone());
         if !handle.send(Event::HandOver(rm, to)).await {
             return None;
         }
-        ended.await.ok().flatten()
+        moved.ended().await.flatten()
     }
 
     /// Hands over all resource managers whose claims name this member now. Returns how many were
@@ -145,10 +145,12 @@ impl Membership {
         Err(ClaimRefusal::Draining { owner: self.address_of(&owner) })
     }
 
-    /// Hands over the resource managers of the member for as long as it is drained.
-    async fn keep_empty(self: Arc<Self>, mut first: Option<oneshot::Sender<usize>>) {
+    /// Hands over the resource managers of the member for as long as this drain lasts. Sends their
+    /// number once the member is empty.
+    async fn keep_empty(self: Arc<Self>, drain: Drain, first: oneshot::Sender<usize>) {
+        let mut first = Some(first);
         let mut handed_over = 0;
-        while self.operator.is_draining() {
+        while self.operator.is_drained_by(drain) {
             handed_over += self.hand_all_over().await;
             if self.served() == 0
                 && let Some(first) = first.take()
@@ -184,23 +186,23 @@ impl Membership {
     async fn drain_itself(
         self: Arc<Self>,
         member: String,
-        drain: bool,
+        begins: bool,
     ) -> Result<Drained, OperationRefusal> {
         self.at_member(&MemberId(member.into()))?;
-        if !drain {
-            self.operator.set_draining(false);
+        if !begins {
+            self.operator.end_drain();
             return Ok(Drained { remaining: self.served(), ..Drained::default() });
         }
         if self.takers().is_empty() {
             return Err(OperationRefusal::NoOtherMember);
         }
-        if self.operator.set_draining(true) {
+        let Some(drain) = self.operator.begin_drain() else {
             return Ok(Drained { remaining: self.served(), ..Drained::default() });
-        }
+        };
         info!("this member is drained");
         let (empty, emptied) = oneshot::channel();
         let begun_with = self.served();
-        tokio::spawn(Arc::clone(&self).keep_empty(Some(empty)));
+        tokio::spawn(Arc::clone(&self).keep_empty(drain, empty));
         let handed_over = timeout(DRAIN_PATIENCE, emptied).await;
         let remaining = self.served();
         let handed_over = match handed_over {
@@ -212,14 +214,13 @@ impl Membership {
 
     async fn accept(&self) -> Result<u64, OperationRefusal> {
         let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
-        let (done, accepted) = oneshot::channel();
-        self.operator.note_acceptance(done);
+        let accepted = self.operator.acceptances.wait(());
         // Above any epoch that was ever given.
         let floor = Epoch(u64::try_from(now_ns() / 1_000_000).unwrap_or_default());
         handle.send(Event::AcceptRestore { floor }).await;
-        match timeout(self.operator.facts.lease, accepted).await {
-            Ok(Ok(floor)) => Ok(floor),
-            Ok(Err(_)) | Err(_) => Err(ClaimRefusal::ArbiterUnavailable.into()),
+        match timeout(self.operator.facts.lease, accepted.ended()).await {
+            Ok(Some(floor)) => Ok(floor),
+            Ok(None) | Err(_) => Err(ClaimRefusal::ArbiterUnavailable.into()),
         }
     }
 }

@@ -1,17 +1,16 @@
-//! Facts and counts of the member for operators: its state, calls that wait for the driver, and
-//! takeovers.
+//! Facts and counts of the member for operators: its state, its drain, calls that wait for the
+//! driver, and takeovers.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use monoceros_actors::metrics::{ClaimOutcome, ClusterMetrics, MemberStatus};
 use monoceros_cluster::{Epoch, Owner, RmId};
 use monoceros_cluster_store::View;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::operations::OwnState;
+use super::waiters::Waiters;
 use crate::grpc::end::ClaimRefusal;
 use crate::locked::locked;
 
@@ -29,15 +28,23 @@ pub(super) struct Facts {
 pub(super) struct OperatorState {
     pub(super) facts: Facts,
     pub(super) metrics: ClusterMetrics,
+    /// Hand-overs that somebody waits for: the new owner, or `None` if the claim was not changed.
+    pub(super) moves: Waiters<RmId, Option<Owner>>,
+    /// Acceptances of a restored arbiter: the bound above which sessions are numbered.
+    pub(super) acceptances: Waiters<(), u64>,
     state: Mutex<State>,
 }
 
+/// A drain of this member, by its number: one that was undone and began again is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Drain(u64);
+
 struct State {
     own: OwnState,
-    is_draining: bool,
-    /// Hand-overs that somebody waits for: the new owner, if the claim was changed.
-    moves: BTreeMap<RmId, Vec<oneshot::Sender<Option<Owner>>>>,
-    acceptances: Vec<oneshot::Sender<u64>>,
+    /// The drain that is under way. `None`: the member takes resource managers.
+    drain: Option<Drain>,
+    /// Number of drains so far.
+    drains: u64,
     /// Takeovers whose cause is known with the next read of all records.
     takeovers: Vec<Takeover>,
     /// When the member was last seen unable to decide, after it had joined once.
@@ -76,14 +83,14 @@ impl OperatorState {
         metrics.set_status(MemberStatus::Joining);
         let state = State {
             own: OwnState::Joining,
-            is_draining: false,
-            moves: BTreeMap::new(),
-            acceptances: Vec::new(),
+            drain: None,
+            drains: 0,
             takeovers: Vec::new(),
             fenced_at: None,
             has_joined: false,
         };
-        Self { facts, metrics, state: Mutex::new(state) }
+        let (moves, acceptances) = (Waiters::default(), Waiters::default());
+        Self { facts, metrics, moves, acceptances, state: Mutex::new(state) }
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -122,42 +129,35 @@ impl OperatorState {
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.locked().is_draining
+        self.locked().drain.is_some()
     }
 
-    /// Sets whether the member is drained. Returns whether it was.
-    pub(super) fn set_draining(&self, draining: bool) -> bool {
-        std::mem::replace(&mut self.locked().is_draining, draining)
-    }
-
-    pub(super) fn note_move(&self, rm: RmId, done: oneshot::Sender<Option<Owner>>) {
-        self.locked().moves.entry(rm).or_default().push(done);
-    }
-
-    /// Reports the end of a hand-over to those who wait for it.
-    pub(super) fn handed_over(&self, rm: &RmId, to: Option<&Owner>) {
-        let waiting = self.locked().moves.remove(rm);
-        for done in waiting.into_iter().flatten() {
-            // The caller may have gone.
-            let _ = done.send(to.cloned());
-        }
-    }
-
-    pub(super) fn note_acceptance(&self, done: oneshot::Sender<u64>) {
-        self.locked().acceptances.push(done);
-    }
-
-    pub(super) fn accepted(&self, floor: Epoch) {
-        for done in std::mem::take(&mut self.locked().acceptances) {
-            let _ = done.send(floor.0);
-        }
-    }
-
-    /// Drops all calls that wait: the driver has ended.
-    pub(super) fn close(&self) {
+    /// Begins a drain. `None`: one is under way already.
+    pub(super) fn begin_drain(&self) -> Option<Drain> {
         let mut state = self.locked();
-        state.moves.clear();
-        state.acceptances.clear();
+        if state.drain.is_some() {
+            return None;
+        }
+        state.drains += 1;
+        state.drain = Some(Drain(state.drains));
+        state.drain
+    }
+
+    /// Ends the drain, if there is one.
+    pub(super) fn end_drain(&self) {
+        self.locked().drain = None;
+    }
+
+    /// Whether this drain is under way, and neither undone nor followed by another.
+    pub(super) fn is_drained_by(&self, drain: Drain) -> bool {
+        self.locked().drain == Some(drain)
+    }
+
+    /// Ends all waits and the drain: the driver has ended.
+    pub(super) fn close(&self) {
+        self.moves.close();
+        self.acceptances.close();
+        self.end_drain();
     }
 
     /// Counts the outcome of a registration.

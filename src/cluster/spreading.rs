@@ -5,7 +5,7 @@
 //! Clients know few addresses, and all RMs of a member that is lost come to the same ones. So an RM
 //! without an owner goes to the less loaded of two members that are drawn by chance, if that one has
 //! less load than this. So does an RM that shows a proof while its owner is silent, which any member
-//! may claim at once. RMs that were just handed on count at once, since no record shows them yet.
+//! may claim at once. RMs that were just assigned count at once, since no record shows them yet.
 //!
 //! # Invariant
 //! A registration that another member has passed on is not passed on again.
@@ -25,19 +25,27 @@ use super::operating::draws;
 use super::peers::Peer;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::Claimant;
-use crate::grpc::routing::PassableCall;
+use crate::grpc::routing::{Made, PassableCall};
 
 /// Pause between two looks whether an owner shows one.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// RMs that were handed on to each member: for each the beat of the member's record at that time.
+/// RMs that were assigned to each member: for each the beat of the member's record at that time.
 #[derive(Debug, Default)]
-pub(super) struct HandedOn(BTreeMap<MemberId, Vec<u64>>);
+pub(super) struct Assigned(BTreeMap<MemberId, Vec<u64>>);
 
-impl HandedOn {
+impl Assigned {
     /// Notes an RM that a member gets while its record has this beat.
     fn note(&mut self, member: &MemberId, beat: u64) {
         self.0.entry(member.clone()).or_default().push(beat);
+    }
+
+    /// Undoes a note: the member did not take the RM.
+    fn withdraw(&mut self, member: &MemberId, beat: u64) {
+        let Some(beats) = self.0.get_mut(member) else { return };
+        if let Some(at) = beats.iter().position(|noted| *noted == beat) {
+            beats.swap_remove(at);
+        }
     }
 
     /// Forgets the members that are not among these.
@@ -55,30 +63,32 @@ impl HandedOn {
 }
 
 impl Membership {
-    /// Makes the registration at another member, if nobody owns the RM and another member has less
-    /// load. `Ok(())`: it has to be made here. `Err`: the answer of the other member follows, or the
-    /// client is sent there.
-    pub(super) async fn hand_on(&self, claimant: &Claimant) -> Result<(), ClaimRefusal> {
+    /// Assigns an RM that nobody owns to another member with less load, and makes the registration
+    /// there. `Ok(())`: it has to be made here. `Err`: the answer of the other member follows, or
+    /// the client is sent there.
+    pub(super) async fn assign(&self, claimant: &Claimant) -> Result<(), ClaimRefusal> {
         let rm = RmId(claimant.rm_id.as_str().into());
         let Some(call) = claimant.call.as_ref().filter(|_| !claimant.is_forwarded) else {
             return Ok(());
         };
-        let Some(peer) = self.less_loaded_peer(&rm, claimant.proof.is_some()) else {
+        let Some((peer, beat)) = self.less_loaded_peer(&rm, claimant.proof.is_some()) else {
             return Ok(());
         };
         let (member, owner) = (peer.id().to_owned(), Some(peer.grpc().to_owned()));
         debug!(rm = &*rm.0, member, "new resource manager handed on to another member");
-        let is_made = call.wants_redirect() || {
-            self.count_forward(ForwardKind::Registration);
-            matches!(call.make_at(&peer).await, Ok(Some(())))
-        };
-        if !is_made {
-            return Ok(());
+        if call.wants_redirect() {
+            return Err(ClaimRefusal::NotOwner { member, owner });
         }
-        if !call.wants_redirect() {
-            self.note_owner(&rm, peer.owner());
+        self.count_forward(ForwardKind::Registration);
+        let made = call.make_at(&peer).await;
+        match made {
+            Ok(Made::Accepted) => self.note_owner(&rm, peer.owner()),
+            _ => self.assigned().withdraw(&peer.owner().member, beat),
         }
-        Err(ClaimRefusal::NotOwner { member, owner })
+        match made {
+            Ok(Made::Accepted | Made::Refused) => Err(ClaimRefusal::NotOwner { member, owner }),
+            Ok(Made::AtNoOwner) | Err(_) => Ok(()),
+        }
     }
 
     /// Whether any member may claim an RM at once, as far as is known here.
@@ -88,8 +98,9 @@ impl Membership {
         owner.is_none_or(|owner| has_proof && is_silent(&owner))
     }
 
-    /// The member for an RM that any may claim, counted as handed on. `None`: this one.
-    fn less_loaded_peer(&self, rm: &RmId, has_proof: bool) -> Option<Peer> {
+    /// The member for an RM that any may claim, with the beat of its record. Counted as assigned.
+    /// `None`: this one.
+    fn less_loaded_peer(&self, rm: &RmId, has_proof: bool) -> Option<(Peer, u64)> {
         let (handle, view) = (self.handle()?, self.view()?);
         if !handle.gate().is_open() || self.serves(rm) || !self.is_for_any(rm, has_proof) {
             return None;
@@ -103,14 +114,14 @@ impl Membership {
         let takers = self.takers().into_iter();
         let takers: BTreeMap<_, _> =
             takers.map(|(owner, _)| (owner.member.clone(), owner)).collect();
-        let mut handed_on = self.handed_on();
-        handed_on.keep(&takers);
+        let mut assigned = self.assigned();
+        assigned.keep(&takers);
         let mut loads = vec![(None, own)];
         for record in view.members.values().map(|record| &record.value) {
             let is_taker = takers.get(&record.owner.member) == Some(&record.owner);
             let Some(peer) = is_taker.then(|| self.peer(&record.owner)).flatten() else { continue };
             if peer.is_heard() {
-                let unseen = handed_on.unseen(&record.owner.member, record.beat);
+                let unseen = assigned.unseen(&record.owner.member, record.beat);
                 let load = record.details.load.saturating_add(unseen.saturating_mul(SESSION_LOAD));
                 loads.push((Some((peer, record.beat)), load));
             }
@@ -123,8 +134,8 @@ impl Membership {
         if *load >= own {
             return None;
         }
-        handed_on.note(&peer.owner().member, beat);
-        Some(peer)
+        assigned.note(&peer.owner().member, beat);
+        Some((peer, beat))
     }
 
     /// Load of this member with so many sessions.
@@ -165,8 +176,8 @@ impl Membership {
 
 async fn made_at(peer: &Peer, call: &PassableCall) -> Forwarded {
     match call.make_at(peer).await {
-        Ok(Some(())) => Forwarded::Answered,
-        Ok(None) => Forwarded::NotOwner,
+        Ok(Made::Accepted | Made::Refused) => Forwarded::Answered,
+        Ok(Made::AtNoOwner) => Forwarded::NotOwner,
         Err(status) => {
             debug!(member = peer.id(), why = status.message(), "no answer to a registration");
             Forwarded::NoAnswer
@@ -191,18 +202,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_rm_handed_on_counts_until_the_second_record_after_it() {
+    fn an_assigned_rm_counts_until_the_second_record_after_it() {
         let member = MemberId("a".into());
-        let mut handed_on = HandedOn::default();
-        handed_on.note(&member, 5);
-        handed_on.note(&member, 6);
-        assert_eq!(handed_on.unseen(&member, 6), 2);
-        assert_eq!(handed_on.unseen(&member, 7), 1);
-        assert_eq!(handed_on.unseen(&member, 8), 0);
-        handed_on.note(&member, 8);
-        assert_eq!(handed_on.unseen(&member, 0), 0, "another incarnation");
-        assert_eq!(handed_on.unseen(&MemberId("b".into()), 1), 0);
-        handed_on.keep(&BTreeMap::new());
-        assert!(handed_on.0.is_empty(), "members that went are forgotten");
+        let mut assigned = Assigned::default();
+        assigned.note(&member, 5);
+        assigned.note(&member, 6);
+        assert_eq!(assigned.unseen(&member, 6), 2);
+        assert_eq!(assigned.unseen(&member, 7), 1);
+        assert_eq!(assigned.unseen(&member, 8), 0);
+        assigned.note(&member, 8);
+        assert_eq!(assigned.unseen(&member, 0), 0, "another incarnation");
+        assert_eq!(assigned.unseen(&MemberId("b".into()), 1), 0);
+        assigned.keep(&BTreeMap::new());
+        assert!(assigned.0.is_empty(), "members that went are forgotten");
+    }
+    #[test]
+    fn an_rm_that_was_refused_does_not_count() {
+        let member = MemberId("a".into());
+        let mut assigned = Assigned::default();
+        assigned.note(&member, 5);
+        assigned.note(&member, 5);
+        assigned.withdraw(&member, 5);
+        assert_eq!(assigned.unseen(&member, 5), 1);
+        assigned.withdraw(&member, 4);
+        assert_eq!(assigned.unseen(&member, 5), 1);
     }
 }

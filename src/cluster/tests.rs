@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::member::Parts;
 use super::membership::Probe;
 use super::operations::OperationRefusal;
+use super::suspicion::Acts;
 use super::{Listening, Member, MemberEnd};
 use crate::grpc::end::{ClaimRefusal, RegistrationRefusal, StreamEnd};
 use crate::grpc::kind::Allocations;
@@ -69,8 +70,8 @@ impl Cluster {
         store
     }
 
-    /// Starts a process whose member may still have to wait.
-    fn start(&self, id: &str, probe: Probe) -> Process {
+    /// Starts a process whose member may still have to wait, and which reaches others or none.
+    fn start(&self, id: &str, reaches: bool) -> Process {
         let settings = Settings::load(None, &Flags::default()).unwrap();
         let handle = Scheduler::builder().start_local().unwrap();
         let (front, healthy) = Healthy::watched();
@@ -79,13 +80,18 @@ impl Cluster {
         cluster.advertise.grpc = Some(format!("{id}:50051"));
         let (grpc, rest) = (settings.grpc.address, settings.rest.address);
         let listening = Listening { grpc, rest, internal: None };
+        let (probe, acts): (Probe, Acts) = if reaches {
+            (|_| async { true }.boxed(), |_| async { true }.boxed())
+        } else {
+            (|_| async { false }.boxed(), |_| async { false }.boxed())
+        };
         let parts = Parts {
             id: id.to_owned(),
             store: Arc::new(store.clone()),
             clock: Arc::clone(&self.clock),
             probe,
             tls: None,
-            is_heard: probe,
+            acts,
             conflict: self.conflict,
             trial: groups::trial,
         };
@@ -98,7 +104,7 @@ impl Cluster {
 
     /// Starts a process, and waits until it may decide.
     async fn ready(&self, id: &str) -> Process {
-        let process = self.start(id, |_| async { true }.boxed());
+        let process = self.start(id, true);
         process.until_ready().await;
         process
     }
@@ -240,7 +246,7 @@ fn without_a_proof_an_rm_is_sent_to_its_owner() {
         assert!(a.serves() && !b.serves());
 
         // A member that cannot reach the owner asks for the claim, and gets it in time.
-        let c = cluster.start("c", |_| async { false }.boxed());
+        let c = cluster.start("c", false);
         c.until_ready().await;
         let stream = a.stream();
         let unreachable = ClaimRefusal::OwnerUnreachable { member: "a".to_owned() };
@@ -303,7 +309,7 @@ fn a_former_owner_that_is_notified_ends_the_session_at_once() {
 fn a_false_suspicion_is_sent_back_to_the_owner() {
     play(async |cluster| {
         let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
-        let deaf = cluster.start("c", |_| async { false }.boxed());
+        let deaf = cluster.start("c", false);
         deaf.until_ready().await;
         assert_eq!(a.register(PROOF).await, Ok(1));
         cluster.acquainted().await;
@@ -406,7 +412,7 @@ fn an_orderly_end_hands_over() {
 fn of_two_processes_with_one_id_the_silent_one_ends() {
     play(async |cluster| {
         let first = cluster.ready("a").await;
-        let second = cluster.start("a", |_| async { true }.boxed());
+        let second = cluster.start("a", true);
         sleep(2 * LEASE).await;
         assert!(second.reason().contains("another process has its id"));
         first.store.set_away(true);

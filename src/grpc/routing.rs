@@ -89,6 +89,17 @@ pub trait Remote: Send + Sync {
     ) -> BoxFuture<'static, Result<Response<Body>, Status>>;
 }
 
+/// How another member answered a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It did what was asked.
+    Accepted,
+    /// It refused the call.
+    Refused,
+    /// It does not serve the resource manager.
+    AtNoOwner,
+}
+
 /// A unary call that can be made at another member in place of this one.
 #[derive(Clone)]
 pub struct PassableCall(Arc<Passable>);
@@ -169,15 +180,16 @@ impl PassableCall {
         remote.send(request_to(uri, headers, body), caller).await
     }
 
-    /// Makes the call at another member. `None`: it answered that it does not serve the resource
-    /// manager either. Its answer is kept, otherwise. Fails if there is none.
-    pub async fn make_at(&self, remote: &dyn Remote) -> Result<Option<()>, Status> {
+    /// Makes the call at another member, and keeps its answer unless that is
+    /// [`Made::AtNoOwner`]. Fails if there is no answer.
+    pub async fn make_at(&self, remote: &dyn Remote) -> Result<Made, Status> {
         let response = self.sent_to(remote).await?;
         if is_not_owner(&response) {
-            return Ok(None);
+            return Ok(Made::AtNoOwner);
         }
+        let made = if is_refusal(&response) { Made::Refused } else { Made::Accepted };
         *locked(&self.0.answer) = Some(response);
-        Ok(Some(()))
+        Ok(made)
     }
 
     /// The answer of another member, if one has answered.
@@ -211,6 +223,11 @@ pub(super) fn wants_redirect(headers: &HeaderMap) -> bool {
     headers.get(REDIRECT_HEADER).is_some_and(|value| value == "yes")
 }
 
+/// Whether a member refused a call: its answer is a status without a message.
+fn is_refusal<B>(response: &Response<B>) -> bool {
+    response.headers().get(Status::GRPC_STATUS).is_some_and(|status| status != "0")
+}
+
 /// Names the resource manager of a request to another member.
 pub(crate) fn name_rm(headers: &mut HeaderMap, rm_id: &str) {
     let rm_id = utf8_percent_encode(rm_id, NON_ALPHANUMERIC).to_string();
@@ -239,4 +256,50 @@ pub(super) async fn misdirected(
 /// Whether a member answered that it does not serve the resource manager.
 pub(crate) fn is_not_owner<B>(response: &Response<B>) -> bool {
     response.headers().get(REASON_TRAILER).is_some_and(|reason| reason == NOT_OWNER)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    /// A member that answers each call with these headers.
+    struct Answering(Vec<(&'static str, &'static str)>);
+
+    impl Remote for Answering {
+        fn id(&self) -> &'static str {
+            "m2"
+        }
+
+        fn grpc(&self) -> &'static str {
+            "m2:50051"
+        }
+
+        fn send(
+            &self,
+            _: Request<Body>,
+            _: &Identity,
+        ) -> BoxFuture<'static, Result<Response<Body>, Status>> {
+            let mut response = Response::new(Body::empty());
+            for (name, value) in &self.0 {
+                response.headers_mut().insert(*name, value.parse().unwrap());
+            }
+            async { Ok(response) }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_of_another_member_is_no_accepted_call() {
+        for (headers, expected) in [
+            (vec![], Made::Accepted),
+            (vec![("grpc-status", "0")], Made::Accepted),
+            (vec![("grpc-status", "7")], Made::Refused),
+            (vec![("grpc-status", "14"), (REASON_TRAILER, "NOT_OWNER")], Made::AtNoOwner),
+        ] {
+            let call = PassableCall::new(&Request::new(()), Bytes::new());
+            assert_eq!(call.make_at(&Answering(headers)).await.unwrap(), expected);
+            assert_eq!(call.take_answer().is_some(), expected != Made::AtNoOwner);
+        }
+    }
 }

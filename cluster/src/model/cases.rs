@@ -136,6 +136,35 @@ fn a_deregistration_reads_the_claim_again_when_the_arbiter_does_not_answer() {
     assert_eq!(world.store.claim(&rm(0)).unwrap().owner, None);
 }
 
+/// The owner, which reads the claim for a registration while the session before deregisters.
+fn deregisters_while_it_registers() -> World {
+    let mut world = world();
+    world.knock(0, 0);
+    let registration = world.mail.pop().unwrap().registration;
+    world.handle(0, Event::Register(registration));
+    let process = &mut world.processes[0];
+    let effects = process.member.handle(process.clock, Event::Deregister(rm(0), Epoch(1)));
+    assert_eq!(effects, [], "it waits for its turn");
+    world
+}
+
+#[test]
+fn a_deregistration_has_its_turn_after_a_registration_that_failed() {
+    let mut world = deregisters_while_it_registers();
+    world.processes[0].open.remove(&Operation::Rm(rm(0)));
+    world.handle(0, Event::Reply(Operation::Rm(rm(0)), Reply::Unknown));
+    world.settle(true);
+    assert_eq!(world.store.claim(&rm(0)).unwrap().owner, None);
+}
+
+#[test]
+fn a_deregistration_leaves_the_session_of_a_later_registration() {
+    let mut world = deregisters_while_it_registers();
+    world.settle(true);
+    assert_eq!(owner_of_claim(&world), 0);
+    assert_eq!(world.processes[0].member.sessions()[&rm(0)].epoch, Epoch(2));
+}
+
 #[test]
 fn two_orders_to_hand_over_have_one_end() {
     let mut world = world();

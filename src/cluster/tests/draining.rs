@@ -83,3 +83,16 @@ fn a_drained_member_serves_while_no_other_does() {
         assert!(c.register(None).await.is_ok());
     });
 }
+
+#[test]
+fn a_drain_that_was_undone_does_not_go_on_with_the_next() {
+    play(async |cluster| {
+        let a = cluster.ready("a").await;
+        let operator = &a.member.membership.operator;
+        let first = operator.begin_drain().unwrap();
+        assert_eq!(operator.begin_drain(), None, "one at a time");
+        operator.end_drain();
+        let second = operator.begin_drain().unwrap();
+        assert!(!operator.is_drained_by(first) && operator.is_drained_by(second));
+    });
+}
