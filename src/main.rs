@@ -4,8 +4,8 @@
 //! same code without a process.
 //!
 //! Exit codes: 0 done, 1 the work could not be done (the reason is on standard error), 2 the
-//! command line is wrong or another process has the id of this member, 70 the running service has lost
-//! its scheduler.
+//! command line or a setting is wrong or another process has the id of this member, 70 the running
+//! service has lost its scheduler.
 
 use std::process::ExitCode;
 

@@ -11,7 +11,6 @@
 //! it with the exit code 70. A supervisor then starts it again. A service that lacks an edge would
 //! look healthy.
 
-use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -20,9 +19,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use monoceros_actors::{Scheduler, SchedulerHandle, TraceSink};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -39,24 +38,19 @@ use crate::logging::LogControl;
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile, TextTarget};
 use crate::reads::Source;
 use crate::security::Security;
-use crate::settings::{Flags, Settings, Values};
+use crate::settings::{Flags, Settings, Values, WrongSettings};
 use crate::systemd::Systemd;
 use crate::traces::Traces;
 use crate::watchdog::{Healthy, Readiness, Watchdog};
 use crate::{demo, files, grpc, rest, users};
 
+mod end;
 mod report;
 #[cfg(feature = "kubernetes")]
 pub mod standalone;
 
+use self::end::{Ended, Signals, wrong_arbiter};
 use self::report::{announce, log_start, page, report_log};
-
-/// Exit code when the scheduler is lost: an internal error, after which the process should be
-/// restarted.
-const SCHEDULER_LOST: u8 = 70;
-
-/// Exit code when another process has the id of this member of a cluster: a restart would not help.
-const ID_IN_USE: u8 = 2;
 
 /// Reads the settings for `args`, and returns them with their values as text.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<(Settings, Values)> {
@@ -95,13 +89,11 @@ pub async fn run(
     let policies = settings.registration.policy_dir.as_deref();
     let policies = policies.map(PolicyFiles::load).transpose();
     let policies = policies.context("registration.policy_dir")?;
-    anyhow::ensure!(
-        local_manager.is_none() || !settings.cluster.is_on(),
-        "settings: `cluster.arbiter` is of no use here: replicas of `monoceros kubernetes` agree by \
-         `kubernetes.lease`"
-    );
+    if local_manager.is_some() && settings.cluster.is_on() {
+        return Err(wrong_arbiter());
+    }
     let descriptors = Descriptors::raised();
-    let traces = Traces::start(&settings.traces).context("settings")?;
+    let traces = Traces::start(&settings.traces).context(WrongSettings)?;
     let handle = start_scheduler(&settings, queues.as_deref(), descriptors, traces.as_ref())?;
     let security = load_security(&settings, args.demo)?;
     let rpc = listen("grpc.address", settings.grpc.address).await?;
@@ -192,51 +184,6 @@ struct Listeners {
     rpc: Connections,
     http: Connections,
     members: Option<MemberListener>,
-}
-
-/// Why the service ends.
-enum Ended {
-    /// A signal or an administrator's call requested the end.
-    Asked,
-    /// An edge ended by itself, with this result.
-    Edge(Result<anyhow::Result<()>, JoinError>),
-    SchedulerLost,
-    /// Another process has the id of this member of the cluster.
-    MemberIdInUse,
-}
-
-impl From<MemberEnd> for Ended {
-    fn from(end: MemberEnd) -> Self {
-        match end {
-            MemberEnd::IdInUse => Self::MemberIdInUse,
-            // As without the scheduler: nothing is decided any more.
-            MemberEnd::Lost => Self::SchedulerLost,
-        }
-    }
-}
-
-impl Ended {
-    fn code(self) -> anyhow::Result<ExitCode> {
-        match self {
-            Self::Asked => {
-                info!("stopped");
-                Ok(ExitCode::SUCCESS)
-            }
-            Self::Edge(ended) => {
-                ended.context("an edge panicked")??;
-                anyhow::bail!("an edge ended by itself");
-            }
-            // Nothing works without the scheduler: a supervisor restarts the process.
-            Self::SchedulerLost => {
-                error!("the scheduler is lost");
-                Ok(ExitCode::from(SCHEDULER_LOST))
-            }
-            Self::MemberIdInUse => {
-                error!("two processes have the same `cluster.id`: this one ends");
-                Ok(ExitCode::from(ID_IN_USE))
-            }
-        }
-    }
 }
 
 impl Running {
@@ -375,7 +322,7 @@ async fn end_edges(edges: &mut JoinSet<anyhow::Result<()>>) {
 }
 
 fn load_security(settings: &Settings, with_demo: bool) -> anyhow::Result<Security> {
-    let security = Security::load(settings).context("settings")?;
+    let security = Security::load(settings).context(WrongSettings)?;
     anyhow::ensure!(
         !with_demo || security.is_open(),
         "--demo speaks without TLS and without a token: it needs a service without `grpc.tls` and \
@@ -449,28 +396,6 @@ fn keep_queues(
 
 async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
-}
-
-/// The signals that end the service.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let terminate = signal(SignalKind::terminate())?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { terminate, interrupt })
-    }
-
-    /// Waits for a signal, and returns its name.
-    async fn wait(mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }
 
 #[cfg(test)]

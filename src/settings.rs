@@ -70,6 +70,11 @@ pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
 /// Largest pause between two samples of the history, in seconds.
 const INTERVAL_MAX: u32 = 3_600;
 
+/// Context of an error in a file that a setting names. The process ends as with a [`SettingsError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("settings")]
+pub struct WrongSettings;
+
 /// The settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {

@@ -24,7 +24,7 @@ use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, S
 
 use crate::logging::{Log, clean_lines};
 use crate::serve::LocalManager;
-use crate::settings::{LogSettings, Settings};
+use crate::settings::{LogSettings, Settings, SettingsError, WrongSettings};
 #[cfg(feature = "simulator")]
 use crate::simulate::{self, SimulateArgs};
 use crate::{serve, settings};
@@ -187,8 +187,8 @@ const OFFLINE: &[&str] = &[
     "man",
 ];
 
-/// Exit code for a wrong command line, as in clap.
-const WRONG_LINE: u8 = 2;
+/// Exit code for a wrong command line, as in clap, and for wrong settings.
+const WRONG_INPUT: u8 = 2;
 
 fn command() -> clap::Command {
     finished(Cli::command())
@@ -250,8 +250,13 @@ pub fn run() -> ExitCode {
             // If this fails too, nobody is left to notify.
             let _ = writeln!(io::stdout(), "{text}");
         }
-        if error.is::<WrongLine>() { ExitCode::from(WRONG_LINE) } else { ExitCode::FAILURE }
+        if is_wrong_input(&error) { ExitCode::from(WRONG_INPUT) } else { ExitCode::FAILURE }
     })
+}
+
+/// Whether the command line or a setting is wrong: another try would fail, too.
+fn is_wrong_input(error: &anyhow::Error) -> bool {
+    error.is::<WrongLine>() || error.is::<SettingsError>() || error.is::<WrongSettings>()
 }
 
 /// Runs a command that talks to a running scheduler.

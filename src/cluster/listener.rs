@@ -14,7 +14,7 @@ use super::tls::MemberTls;
 use crate::connections::Connections;
 use crate::files::Refresh;
 use crate::grpc::MembersEdge;
-use crate::settings::{ClusterSettings, Settings};
+use crate::settings::{ClusterSettings, Settings, WrongSettings};
 
 /// The listener for other members.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl MemberListener {
         if !settings.cluster.is_on() {
             return Ok(None);
         }
-        let tls = MemberTls::load(tls).context("settings")?;
+        let tls = MemberTls::load(tls).context(WrongSettings)?;
         if tls.is_none() && !settings.identity.rules.is_empty() {
             warn!(
                 "members speak to each other without TLS (`cluster.tls.names`): whoever has an \

@@ -33,7 +33,7 @@ use crate::chance::random_bits;
 use crate::grpc::registry::Claims;
 use crate::grpc::routing::Routing;
 use crate::queues_file::SharedTexts;
-use crate::settings::{ClusterSettings, PolicyGroupConflict, Settings};
+use crate::settings::{ClusterSettings, PolicyGroupConflict, Settings, WrongSettings};
 use crate::watchdog::{Healthy, Readiness};
 
 /// The member of this process. Its tasks end when this is dropped.
@@ -69,8 +69,9 @@ impl Member {
         healthy: Healthy,
         (listening, listener): (Listening, Option<&MemberListener>),
     ) -> anyhow::Result<Option<Self>> {
-        let Some(store) = store::open(&settings.cluster).await? else { return Ok(None) };
-        let id = identity::of_this_process(settings)?;
+        let store = store::open(&settings.cluster).await.context(WrongSettings)?;
+        let Some(store) = store else { return Ok(None) };
+        let id = identity::of_this_process(settings).context(WrongSettings)?;
         let tls = listener.and_then(MemberListener::tls);
         let (clock, probe): (Clock, Probe) = (Arc::new(boot_time), accepts_connections);
         let conflict = settings.registration.policy_group_conflict;

@@ -48,7 +48,7 @@ use self::kinds::{Kinds, Verdict, is_record};
 use self::line::{Fields, KindOf, Style};
 pub use self::writer::LineCounts;
 use self::writer::{Class, Lines, PeriodicWork, WriteFailure};
-use crate::settings::{LogFormat, LogSettings};
+use crate::settings::{LogFormat, LogSettings, WrongSettings};
 
 /// The target of lines that state who did what. They are never dropped.
 pub const AUDIT: &str = "monoceros::audit";
@@ -80,7 +80,7 @@ impl Log {
     /// within a tokio runtime, once in a process.
     pub fn start(settings: &LogSettings) -> anyhow::Result<Self> {
         let filter = EnvFilter::try_new(&settings.filter)
-            .map_err(|error| anyhow::anyhow!("settings: `log.filter`: {error}"))?;
+            .map_err(|error| anyhow::anyhow!("`log.filter`: {error}").context(WrongSettings))?;
         // The system sends a signal when a file may not grow. Uncaught, the signal would end the
         // process; caught, only the write fails. It stays caught when this value is dropped.
         let _ = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;

@@ -19,7 +19,7 @@ use crate::cli::{BUILD, Build};
 use crate::connections::Connections;
 use crate::connections::descriptors::Descriptors;
 use crate::security::Security;
-use crate::settings::Settings;
+use crate::settings::{Settings, WrongSettings};
 use crate::systemd::Systemd;
 use crate::watchdog::{Health, Healthy, Readiness};
 use crate::{files, rest};
@@ -42,7 +42,7 @@ pub async fn run(
 ) -> anyhow::Result<ExitCode> {
     let StandaloneManager { scheduler, readiness, run } = standalone_manager;
     let descriptors = Descriptors::raised();
-    let security = Security::load(&settings).context("settings")?;
+    let security = Security::load(&settings).context(WrongSettings)?;
     let http = listen("rest.address", settings.rest.address).await?;
     let address = http.local_addr()?;
     // No gRPC listener.

@@ -96,7 +96,7 @@ fn a_file_that_cannot_be_read_is_named() {
 fn a_setting_that_is_not_known_is_named() {
     let file = TempFile::new("settings.toml", "[grpc]\nadress = \"127.0.0.1:0\"\n");
     let (code, _, stderr) = run(&["serve", "--config", file.path()]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(stderr.contains("adress"), "{stderr}");
 }
 
@@ -104,7 +104,7 @@ fn a_setting_that_is_not_known_is_named() {
 fn a_wrong_setting_is_said_once() {
     let file = TempFile::new("broken.toml", "[grpc\naddress");
     let (code, _, stderr) = run(&["serve", "--config", file.path()]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert_eq!(stderr.matches("unclosed table").count(), 1, "{stderr}");
     assert!(stderr.contains(file.path()), "{stderr}");
     let (_, _, stderr) = run(&["serve", "--grpc", "localhost:1"]);

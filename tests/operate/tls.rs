@@ -461,7 +461,7 @@ fn ineffective_security_settings_are_refused() {
     ] {
         let file = TempFile::new(&format!("{name}.toml"), settings);
         let (code, _, stderr) = run(&["serve", "--config", file.path()]);
-        assert_eq!(code, Some(1), "{name}");
+        assert_eq!(code, Some(2), "{name}");
         assert!(stderr.contains(fragment), "{name}: {stderr}");
     }
 }
