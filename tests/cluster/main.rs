@@ -9,10 +9,12 @@ mod faults;
 mod forwarding;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod manual;
 mod operating;
 #[allow(dead_code, unreachable_pub, reason = "the tests of the store use all of it")]
 #[path = "../../cluster/store/tests/etcd/servers.rs"]
 mod servers;
+mod settings;
 mod stock;
 mod takeover;
 
@@ -34,7 +36,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Secret of a client process.
 const PROOF: Option<&str> = Some("the secret of the first process");
 
-/// An etcd, and the right to use the machine: a member that gets no processor loses its lease.
+/// The right to use the machine: a member that gets no processor loses its lease.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// An etcd, and the right to use the machine.
 struct Bed {
     etcd: Server,
     _alone: MutexGuard<'static, ()>,
@@ -43,7 +48,6 @@ struct Bed {
 impl Bed {
     /// `None` without a program of etcd.
     async fn new() -> Option<Self> {
-        static ALONE: Mutex<()> = Mutex::const_new(());
         let program = Program::packaged().or_else(Program::built)?;
         let alone = ALONE.lock().await;
         let etcd = Server::new(&program, &[]).unwrap();
@@ -72,11 +76,24 @@ impl Bed {
     /// Starts three members, and waits until they know each other.
     async fn three(&self) -> [Service; 3] {
         let members = ["m1", "m2", "m3"].map(|id| self.start(id));
-        for member in &members {
-            until_ready(member).await;
-        }
-        sleep(LEASE / 2).await;
+        acquainted(&members.each_ref()).await;
         members
+    }
+}
+
+/// Waits until all these members may decide, and each has read that they all live.
+async fn acquainted(members: &[&Service]) {
+    for member in members {
+        until_ready(member).await;
+        let begun = Instant::now();
+        loop {
+            let answer = member.get("/ws/v1/cluster").await;
+            if answer.matches(r#""state":"alive""#).count() >= members.len() {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{answer}");
+            sleep(PAUSE).await;
+        }
     }
 }
 
@@ -144,9 +161,7 @@ async fn a_killed_owner_is_replaced_at_once_by_a_proof_and_after_the_lease_witho
     assert_eq!(register(&m1, "proves", PROOF).await.unwrap(), 1);
     assert_eq!(register(&m1, "silent", None).await.unwrap(), 1);
     let (m2, m3) = (bed.start("m2"), bed.start("m3"));
-    until_ready(&m2).await;
-    until_ready(&m3).await;
-    sleep(LEASE / 2).await;
+    acquainted(&[&m1, &m2, &m3]).await;
     assert_eq!(register(&m2, "other", PROOF).await.unwrap(), 1);
     let (proves, other) = (served(&m1, "proves").await, served(&m2, "other").await);
     is_allocated(&proves, "a1").await;

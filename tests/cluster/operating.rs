@@ -1,5 +1,4 @@
-//! What operators see of a cluster, and what they do to it: lists, moves, drains, and the way to
-//! three processes of docs/clusters.md.
+//! Operators of a cluster: lists, moves and drains.
 
 use serde_json::Value;
 
@@ -60,7 +59,7 @@ async fn operators_list_move_and_drain() {
     assert!(wide.lines().nth(1).unwrap().contains("m1"), "{wide}");
 
     // Any member takes the call.
-    sleep(LEASE / 3).await;
+    acquainted(&[&m1, &m2]).await;
     let (code, _, errors) = at(&m2, &["cluster", "move", "nobody"]);
     assert!(code == Some(1) && errors.contains("no member serves resource manager `nobody`"));
     let (code, _, errors) = at(&m2, &["cluster", "move", "rm", "--to", "m9"]);
@@ -123,44 +122,4 @@ async fn a_lost_member_is_silent_and_a_fenced_one_says_so() {
     assert!(done(&m1, &["events", "--type", "cluster"]).contains("MEMBER_FENCED"));
     let metrics = m1.get("/ws/v1/metrics").await;
     assert!(metrics.contains(r#"monoceros_cluster_member_status{status="fenced"} 1"#), "{metrics}");
-}
-
-/// Returns the lines of the shell blocks of docs/clusters.md that begin with `command`.
-fn documented(command: &str) -> Vec<String> {
-    let manual = include_str!("../../docs/clusters.md");
-    let blocks = manual.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let lines = blocks.flat_map(str::lines).map(str::to_owned);
-    lines.filter(|line| line.contains(command)).collect()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_commands_of_the_manual_run() {
-    let Some(bed) = Bed::new().await else { return };
-    let serve = documented("monoceros serve");
-    assert_eq!(serve.len(), 3, "{serve:?}");
-    let set = documented("export MONOCEROS__CLUSTER");
-    assert!(set[0].contains("ARBITER=etcd") && set[0].contains("ENDPOINTS=http://127.0.0.1:2379"));
-    let [m1, m2, _m3] = bed.three().await;
-    register_until_served(&m1, "rm").await;
-    let lines = documented("monoceros ");
-    let lines = lines.iter().filter(|line| !line.contains("serve"));
-    let mut commands = 0;
-    until(&m1, &["get", "rms"], |text| text.contains("rm")).await;
-    sleep(LEASE / 2).await;
-    for line in lines {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let from = words.iter().position(|word| *word == "monoceros").unwrap() + 1;
-        let words = words[from..].iter().map(|word| if *word == "RM" { "rm" } else { word });
-        let words: Vec<_> = words.take_while(|word| *word != "#").collect();
-        if words[0] == "cluster" && words[1] == "move" {
-            // To another member than the one that serves it.
-            continue;
-        }
-        done(&m2, &words);
-        commands += 1;
-    }
-    assert!(commands >= 5, "{commands}");
-    let paths = documented("curl ");
-    assert!(paths.iter().any(|line| line.contains("/readyz")), "{paths:?}");
-    assert_eq!(m1.get("/readyz").await, "serving\n");
 }

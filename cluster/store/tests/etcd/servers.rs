@@ -36,6 +36,10 @@ impl Program {
         found("built", FOUND.get_or_init(|| find("MONOCEROS_ETCD_BUILT", build)))
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// All programs that are there.
     pub fn all() -> Vec<Self> {
         [Self::packaged(), Self::built()].into_iter().flatten().collect()
