@@ -1,18 +1,16 @@
 //! Reads of claims for calls whose owner is not known here.
 //!
 //! A resource manager (RM) may have many streams and calls, which all come at once after its owner
-//! was lost. One read at a time is under way for each RM, and a failure counts for all RMs for a
+//! was lost. They share reads ([`SharedRead`]): a stream may follow its registration at once, and a
+//! read that began before the stream may have missed the claim. A failure counts for all RMs for a
 //! while, so that calls do not wait one after another for an arbiter that is away.
-//!
-//! # Invariant
-//! A read counts only for calls that came before it began: a stream may follow its registration at
-//! once, and an earlier read may have missed the claim.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared, WeakShared};
 use monoceros_cluster::{Nanos, Owner, RmId};
+
+use super::shared_read::SharedRead;
 
 /// Nanoseconds for which a failure counts.
 const FAILURE_COUNTS: Nanos = 1_000_000_000;
@@ -24,29 +22,24 @@ pub(super) type Found = Result<Option<Owner>, NoAnswer>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoAnswer;
 
-type Read = BoxFuture<'static, Found>;
-
-/// Reads that are under way, and the last failure.
+/// Reads of claims, and the last failure.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// Reads whose last caller may have gone.
-    reads: BTreeMap<RmId, WeakShared<Read>>,
+    /// Reads by RM. Those without callers are forgotten with the next RM.
+    reads: BTreeMap<RmId, Weak<SharedRead<Found>>>,
     failed_at: Option<Nanos>,
 }
 
 impl Lookups {
-    /// The read that is under way for an RM, or else the one that `begin` makes. The flag says
-    /// whether it was under way.
-    pub(super) fn join(&mut self, rm: &RmId, begin: impl FnOnce() -> Read) -> (Shared<Read>, bool) {
-        if let Some(read) = self.reads.get(rm).and_then(under_way) {
-            return (read, true);
+    /// The reads of an RM's claim, which all callers share.
+    pub(super) fn of(&mut self, rm: &RmId) -> Arc<SharedRead<Found>> {
+        if let Some(reads) = self.reads.get(rm).and_then(Weak::upgrade) {
+            return reads;
         }
-        self.reads.retain(|_, read| under_way(read).is_some());
-        let read = begin().shared();
-        if let Some(weak) = read.downgrade() {
-            self.reads.insert(rm.clone(), weak);
-        }
-        (read, false)
+        self.reads.retain(|_, reads| reads.strong_count() > 0);
+        let reads = Arc::default();
+        self.reads.insert(rm.clone(), Arc::downgrade(&reads));
+        reads
     }
 
     /// Notes at `now` whether the arbiter has answered.
@@ -62,35 +55,19 @@ impl Lookups {
     }
 }
 
-fn under_way(read: &WeakShared<Read>) -> Option<Shared<Read>> {
-    read.upgrade().filter(|read| read.peek().is_none())
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
-
     use super::*;
 
     #[test]
-    fn one_read_is_under_way_for_each_rm() {
+    fn callers_of_one_rm_share_its_reads() {
         let mut lookups = Lookups::default();
         let (rm, other) = (RmId("rm".into()), RmId("other".into()));
-        let (answer, answered) = oneshot::channel();
-        let (first, was_under_way) =
-            lookups.join(&rm, || async { answered.await.unwrap_or(Err(NoAnswer)) }.boxed());
-        assert!(!was_under_way);
-        let never = || -> Read { panic!("a second read") };
-        let (joined, was_under_way) = lookups.join(&rm, never);
-        assert!(was_under_way);
-        let at_once = || async { Ok(None) }.boxed();
-        assert!(!lookups.join(&other, at_once).1, "each RM has its own");
-
-        // The one who began it goes; the others still get the answer.
+        let first = lookups.of(&rm);
+        assert!(Arc::ptr_eq(&first, &lookups.of(&rm)));
+        assert!(!Arc::ptr_eq(&first, &lookups.of(&other)), "each RM has its own");
         drop(first);
-        answer.send(Ok(None)).unwrap();
-        assert_eq!(joined.now_or_never(), Some(Ok(None)));
-        assert!(!lookups.join(&rm, at_once).1, "that one is over");
+        drop(lookups.of(&rm));
         assert_eq!(lookups.reads.len(), 1, "reads without callers are forgotten");
     }
 

@@ -104,19 +104,17 @@ impl Membership {
         let (Some(handle), Some(sources)) = (self.handle(), self.sources()) else {
             return Err(ClaimRefusal::Fenced);
         };
-        let read_at = self.view().map(|view| view.read_at).unwrap_or_default();
-        let begin = || owner_by(Arc::clone(sources), rm.clone()).boxed();
-        if self.lookups().is_away(handle.now(), read_at) {
-            return Err(ClaimRefusal::ArbiterUnavailable);
-        }
-        let (read, was_under_way) = self.lookups().join(rm, begin);
-        let mut found = read.await;
-        if was_under_way && found.is_ok() {
-            // It may have missed the claim, which the one after it does not.
-            let (read, _) = self.lookups().join(rm, begin);
-            found = read.await;
-        }
-        self.lookups().note(&found, handle.now());
+        let read = async || {
+            let read_at = self.view().map(|view| view.read_at).unwrap_or_default();
+            if self.lookups().is_away(handle.now(), read_at) {
+                return Err(NoAnswer);
+            }
+            let found = owner_by(sources, rm).await;
+            self.lookups().note(&found, handle.now());
+            found
+        };
+        let reads = self.lookups().of(rm);
+        let found = reads.get(read).await.result;
         let owner = found.map_err(|NoAnswer| ClaimRefusal::ArbiterUnavailable)?;
         if let Some(owner) = &owner {
             self.note_owner(rm, owner);
@@ -183,8 +181,8 @@ impl Membership {
 }
 
 /// The owner that the claim of an RM names now.
-async fn owner_by(sources: Arc<Sources>, rm: RmId) -> Found {
-    match sources.arbiter.ask(Request::Read(Key::Claim(rm))).await {
+async fn owner_by(sources: &Sources, rm: &RmId) -> Found {
+    match sources.arbiter.ask(Request::Read(Key::Claim(rm.clone()))).await {
         Ok(Reply::Read(found, _)) => Ok(found.and_then(|found| match found.value {
             Record::Claim(claim) => claim.owner,
             _ => None,

@@ -1,11 +1,11 @@
-//! One read for all who need it at a time.
+//! Reads of a record that callers share, of claims and of configurations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Mutex;
 
-/// Shares reads: each caller gets the result of a read that began after its call. However many
-/// call at a time, they wait for two reads at most.
+/// Reads of one record. Each caller gets the result of a read that began after its call. However
+/// many call at a time, they wait for two reads at most.
 #[derive(Debug)]
 pub(super) struct SharedRead<T> {
     /// Number of reads that have begun.
