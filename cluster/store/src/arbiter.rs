@@ -37,7 +37,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Count of a kind. `None`: the kind has one record at most, or is not read here.
+    /// Count of a kind. `None`: the kind has one record at most, or is counted when one is added.
     fn of(&self, kind: Kind) -> Option<&AtomicUsize> {
         match kind {
             Kind::Members => Some(&self.members),
@@ -70,7 +70,14 @@ impl Arbiter {
             Request::CompareAndSet { key, expected, record } => {
                 let key = record_key(&key)?;
                 let count = self.counts.of(key.kind()).filter(|_| expected.is_none());
-                let records = count.map_or(0, |count| count.load(Ordering::Relaxed));
+                let records = match count {
+                    Some(count) => count.load(Ordering::Relaxed),
+                    // Groups are rarely added, and never all read.
+                    None if key.kind() == Kind::Groups && expected.is_none() => {
+                        self.store.count(Kind::Groups).await?
+                    }
+                    None => 0,
+                };
                 if records >= MAX_BEFORE_CREATE {
                     return Err(Failure::Full { kind: key.kind(), records });
                 }

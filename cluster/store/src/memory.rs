@@ -174,6 +174,14 @@ impl Store for Memory {
         Box::pin(async { read.await? })
     }
 
+    fn count(&self, kind: Kind) -> BoxFuture<'_, Result<usize, Failure>> {
+        let cluster = self.cluster.clone();
+        Box::pin(self.request(move |contents| {
+            let keys = contents.records.keys();
+            keys.filter(|(of, key)| *of == cluster && key.kind() == kind).count()
+        }))
+    }
+
     fn compare_and_set<'a>(
         &'a self,
         key: &'a RecordKey,

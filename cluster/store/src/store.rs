@@ -321,6 +321,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Reads all records of a kind.
     fn read_all(&self, kind: Kind) -> BoxFuture<'_, Result<Listing, Failure>>;
 
+    /// Counts the records of a kind without reading their contents. The count may be a moment old.
+    fn count(&self, kind: Kind) -> BoxFuture<'_, Result<usize, Failure>>;
+
     /// Writes a record if it still has the expected version. `None`: if there is no record.
     fn compare_and_set<'a>(
         &'a self,

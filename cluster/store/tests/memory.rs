@@ -153,6 +153,28 @@ async fn no_claim_is_created_close_to_the_bound() {
     assert_eq!(too_many.to_string(), "more than 20000 records in `rms`");
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_group_is_created_close_to_the_bound() {
+    let store = MemoryServer::default().store(&ClusterName::new("c").unwrap(), TIMEOUT);
+    let store: Arc<dyn Store> = Arc::new(store);
+    let arbiter = Arbiter::new(store.clone());
+    let most = MAX_RECORDS - 1_000;
+    let group = |number: usize| GroupId::Named(format!("group-{number}").into());
+    let text = |text: &str| offer(text, Occasion::FileChanged);
+    arbiter.offer(&group(0), &text("first")).await.unwrap();
+    let key = RecordKey::new(Kind::Groups, &"group-0".into()).unwrap();
+    let value = store.read(&key).await.unwrap().record.unwrap().value;
+    for number in 1..most {
+        let key = RecordKey::new(Kind::Groups, &format!("group-{number}").into()).unwrap();
+        store.compare_and_set(&key, None, value.clone()).await.unwrap();
+    }
+    let full = arbiter.offer(&group(most), &text("more")).await.unwrap_err();
+    assert_eq!(full.to_string(), "`groups` has 19000 records: no more are added");
+    // A group that is there may get another text.
+    let changed = arbiter.offer(&group(0), &text("second")).await.unwrap();
+    assert_eq!(changed.outcome, OfferOutcome::Written);
+}
+
 fn offer(text: &str, occasion: Occasion) -> Offer {
     Offer::new(text.into(), pack(text), "test", occasion).unwrap()
 }

@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use futures::future::{join_all, try_join_all};
 use monoceros_cluster::{Revision, Version, Versioned};
+use tokio::time::{sleep, timeout};
 
-use super::{Bed, Ended, current, key, win, win_again, write};
+use super::{Bed, Ended, PATIENCE, current, key, win, win_again, write};
 use crate::store::{ClusterName, Failure, Kind, MAX_ID, RecordKey, Store, Written};
 
 pub(super) async fn no_record_at_first(_: &mut dyn Bed, store: Arc<dyn Store>) -> Result<Ended> {
@@ -140,6 +141,14 @@ pub(super) async fn all_of_a_kind_at_one_revision(
     }
     let members = store.read_all(Kind::Members).await?;
     ensure!(members.records.len() == 1 && members.revision >= listing.revision, "{members:?}");
+    let counted = async {
+        while store.count(Kind::Claims).await? != 17 || store.count(Kind::Members).await? != 1 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    timeout(PATIENCE, counted).await.context("another count of records")??;
+    ensure!(store.count(Kind::Groups).await? == 0, "a group that nobody has added");
     Ok(Ended::Passed)
 }
 

@@ -107,7 +107,7 @@ impl Etcd {
             key: prefix.clone().into(),
             range_end: end_of(&prefix),
             limit: i64::from(limit),
-            revision: 0,
+            ..RangeRequest::default()
         };
         let mut listing = Listing::default();
         loop {
@@ -127,6 +127,14 @@ impl Etcd {
                 return Ok(listing);
             }
         }
+    }
+
+    async fn count_kind(&self, kind: Kind) -> Result<usize, Failure> {
+        let prefix = self.prefix(kind);
+        let range_end = end_of(&prefix);
+        let (key, count_only) = (prefix.into(), true);
+        let request = RangeRequest { key, range_end, count_only, ..RangeRequest::default() };
+        Ok(usize::try_from(self.range(request).await?.count).unwrap_or_default())
     }
 
     async fn write(
@@ -181,6 +189,10 @@ impl Store for Etcd {
 
     fn read_all(&self, kind: Kind) -> BoxFuture<'_, Result<Listing, Failure>> {
         Box::pin(self.connections.in_time(self.read_kind(kind)))
+    }
+
+    fn count(&self, kind: Kind) -> BoxFuture<'_, Result<usize, Failure>> {
+        Box::pin(self.count_kind(kind))
     }
 
     fn compare_and_set<'a>(

@@ -207,6 +207,14 @@ impl Kubernetes {
         }
     }
 
+    /// Counts the config maps of a kind in the cache of the API server, which may be a moment old: it
+    /// would read each of them from its store otherwise.
+    async fn count_kind(&self, kind: Kind) -> Result<usize, Failure> {
+        let all = ListParams::default().labels(&self.selector(kind)).match_any();
+        let list = self.api.list_metadata(&all).await.map_err(|why| self.failure(&why))?;
+        Ok(list.items.len())
+    }
+
     async fn write(
         &self,
         key: &RecordKey,
@@ -292,6 +300,10 @@ impl Store for Kubernetes {
 
     fn read_all(&self, kind: Kind) -> BoxFuture<'_, Result<Listing, Failure>> {
         Box::pin(self.in_time(self.read_kind(kind)))
+    }
+
+    fn count(&self, kind: Kind) -> BoxFuture<'_, Result<usize, Failure>> {
+        Box::pin(self.in_time(self.count_kind(kind)))
     }
 
     fn compare_and_set<'a>(
