@@ -2,10 +2,11 @@
 //! a text on all members.
 //!
 //! # Trials
-//! A text that an operator sets is tried on every RM of the group first, at the member that serves
-//! it. One that refuses it, or a member that does not answer, refuses the change. The text is written
-//! only if the record is the one that was read before the trial. What runs at a member may change in
-//! between: then that member keeps the old configuration, and says so.
+//! A text that an operator sets is first tried on every RM of the group, at the member that serves
+//! the RM. The change is refused if an RM refuses the text, or a member does not answer. The text is
+//! written only if the record is still the one that was read before the trial: of two changes at once
+//! one is refused. The work at a member may change between trial and write: then that member keeps
+//! the old configuration, and reports it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,18 +18,19 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream;
 use monoceros_cluster::{Occasion, Owner, RmId};
-use monoceros_cluster_store::OfferOutcome;
+use monoceros_cluster_store::{OfferOutcome, Offered};
 use monoceros_proto::si::v1 as si;
 use tokio::time::timeout;
 use tonic::Status;
+use tonic::metadata::AsciiMetadataValue;
 
 use super::groups::{Groups, named};
 use super::membership::Membership;
 use super::settling::checksum_of_file;
-use crate::grpc::REASON_TRAILER;
 use crate::grpc::end::{ClaimRefusal, RegistrationRefusal};
 use crate::grpc::registry::{Brought, Configurations, GroupChange, Tried};
 use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use crate::grpc::{REASON_TRAILER, TRIAL_HEADER};
 use crate::identity::Identity;
 use crate::queues_file::SharedTexts;
 
@@ -121,13 +123,22 @@ impl SharedConfigurations {
         let offer = groups.offer_of(text, &source, Occasion::Set { tried_at });
         let offer = offer.map_err(|why| why.to_string())?;
         let written = groups.write(&id, &change.rm_id, offer).await;
-        match written.map_err(|why| why.to_string())?.outcome {
+        let Offered { outcome, record } = written.map_err(|why| why.to_string())?;
+        match outcome {
             OfferOutcome::Written | OfferOutcome::InForce => {
                 groups.follow(&change.rm_id);
                 groups.note_due(id);
                 Ok(())
             }
-            _ => Err("the configuration of the policy group was changed meanwhile".to_owned()),
+            _ => {
+                let group = &change.policy_group;
+                let newer = record.map(|record| record.value);
+                let newer = newer.map(|it| format!(": version {}, {}", it.version, it.source));
+                let newer = newer.unwrap_or_default();
+                Err(format!(
+                    "the configuration of policy group `{group}` was changed meanwhile{newer}"
+                ))
+            }
         }
     }
 }
@@ -165,7 +176,7 @@ impl Configurations for SharedConfigurations {
         .boxed()
     }
 
-    fn opened(&self, policy_group: &str) {
+    fn applied(&self, policy_group: &str) {
         self.groups.note_due(named(policy_group));
     }
 
@@ -219,7 +230,9 @@ pub(super) fn over_peers<'a>(
         let mut client = AdminServiceClient::new(peer.channel())
             .max_encoding_message_size(largest)
             .max_decoding_message_size(2 * largest + (8 << 20));
-        match client.validate_config(peer.request(request, caller)).await {
+        let mut request = peer.request(request, caller);
+        request.metadata_mut().insert(TRIAL_HEADER, AsciiMetadataValue::from_static("yes"));
+        match client.validate_config(request).await {
             Ok(answer) => {
                 let si::UpdateConfigurationResponse { success, reason, .. } = answer.into_inner();
                 if success { Ok(()) } else { Err(reason) }
@@ -231,8 +244,8 @@ pub(super) fn over_peers<'a>(
     .boxed()
 }
 
-/// Whether the RM is served there no more: it reads the new text when it registers again.
+/// Whether the RM is no longer served there: it reads the new text when it registers again.
 fn is_gone(status: &Status) -> bool {
     let reason = status.metadata().get(REASON_TRAILER);
-    reason.is_some_and(|reason| reason == "RM_NOT_REGISTERED")
+    reason.is_some_and(|reason| reason == "RM_NOT_REGISTERED" || reason == "NOT_OWNER")
 }

@@ -139,6 +139,9 @@ pub const PROOF_HEADER: &str = "x-si-proof";
 /// Metadata of a call that a member of a cluster passes on: `MEMBER/INCARNATION`. Refused from
 /// anybody else.
 pub const FORWARDED_HEADER: &str = "x-si-forwarded";
+/// Request metadata of a configuration that another member has tried, with any value: the named
+/// resource manager alone tries it, since that member asks all others of the policy group.
+pub(crate) const TRIAL_HEADER: &str = "x-si-trial";
 /// Metadata of a registration in a cluster: the incarnation of the owner that fell silent for the
 /// client process.
 pub const SUSPECTS_HEADER: &str = "x-si-suspects";

@@ -2,14 +2,18 @@
 //! and read from the file of one.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
-use tokio::time::{Instant, sleep};
+use monoceros_proto::v1::core_message::Body as Core;
+use monoceros_proto::v1::shim_message::Body as Shim;
+use tokio::time::{Instant, sleep, timeout};
 use tonic::Request;
 
-use crate::harness::{PATIENCE, QUEUES, Service, TempFile, registration};
+use crate::harness::{PATIENCE, QUEUES, Service, TempFile, registration, shim};
 use crate::{Bed, LEASE, PAUSE, PROOF, is_allocated, register, served, until_ready};
 
 /// `QUEUES` with another leaf.
@@ -19,11 +23,46 @@ fn with_leaf(name: &str) -> String {
 
 /// Sets the configuration of a resource manager at its owner. Returns why not.
 async fn set(member: &Service, rm: &str, config: String) -> Result<(), String> {
+    set_with(member, rm, config, "false").await
+}
+
+/// Sets the configuration of a resource manager, which stores it if `persist` is `true`.
+async fn set_with(
+    member: &Service,
+    rm: &str,
+    config: String,
+    persist: &'static str,
+) -> Result<(), String> {
     let mut client = AdminServiceClient::new(member.channel().await);
     let rm_id = rm.to_owned();
     let request = si::UpdateConfigurationRequest { rm_id, config, ..Default::default() };
+    let mut request = Request::new(request);
+    request.metadata_mut().insert("x-si-persist", persist.parse().unwrap());
     let answer = client.update_config(request).await.unwrap().into_inner();
     if answer.success { Ok(()) } else { Err(answer.reason) }
+}
+
+/// Attaches a shim that stores every configuration. Returns those that it has stored.
+async fn stores(member: &Service, rm: &str) -> Arc<Mutex<Vec<String>>> {
+    let hello = shim::hello(rm, &[v1::Capability::ConfigStore]);
+    let mut shim = shim::Shim::attach(member, hello).await;
+    shim.welcome().await;
+    let stored = Arc::<Mutex<Vec<String>>>::default();
+    let of_shim = Arc::clone(&stored);
+    tokio::spawn(async move {
+        loop {
+            let asked = |body: &Core| match body {
+                Core::ConfigSave(save) => Some(save.clone()),
+                _ => None,
+            };
+            let save = shim.until("a configuration to keep", asked).await;
+            of_shim.lock().unwrap().push(save.config);
+            let (request_id, success) = (save.request_id, true);
+            let result = v1::ConfigSaveResult { request_id, success, ..Default::default() };
+            shim.try_say(Shim::ConfigSave(result)).await;
+        }
+    });
+    stored
 }
 
 /// The configuration of a resource manager at its owner.
@@ -82,6 +121,103 @@ async fn a_configuration_set_at_one_member_counts_at_all() {
     let why = set(&m2, "two", parent).await.unwrap_err();
     assert!(why.starts_with("member `m3`, resource manager `one`: "), "{why}");
     assert_eq!(config_of(&m2, "two").await, new);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trial_asks_every_member_and_changes_nothing() {
+    let Some(bed) = Bed::new().await else { return };
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    register(&m1, "one", PROOF).await.unwrap();
+    register(&m1, "two", PROOF).await.unwrap();
+    let m2 = bed.start("m2");
+    until_ready(&m2).await;
+    register(&m2, "two", PROOF).await.unwrap();
+    let _two = served(&m2, "two").await;
+    sleep(LEASE / 2).await;
+    let parent = QUEUES.replace("- name: a", "- name: a\n            parent: true");
+    for (config, refused) in [(parent, true), (with_leaf("new"), false)] {
+        let rm_id = "one".to_owned();
+        let request = si::UpdateConfigurationRequest { rm_id, config, ..Default::default() };
+        let mut client = AdminServiceClient::new(m1.channel().await);
+        let answer = client.validate_config(request).await.unwrap().into_inner();
+        assert_eq!(answer.success, !refused, "{}", answer.reason);
+        let begins = "member `m2`, resource manager `two`: ";
+        assert_eq!(answer.reason.starts_with(begins), refused, "{}", answer.reason);
+        assert_eq!(config_of(&m1, "one").await, QUEUES);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_configurations_set_at_once_one_counts() {
+    let Some(bed) = Bed::new().await else { return };
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    register(&m1, "one", PROOF).await.unwrap();
+    register(&m1, "two", PROOF).await.unwrap();
+    let m2 = bed.start("m2");
+    until_ready(&m2).await;
+    register(&m2, "two", PROOF).await.unwrap();
+    sleep(LEASE / 2).await;
+    let (of_one, of_two) = (stores(&m1, "one").await, stores(&m2, "two").await);
+    let mut n_lost = 0;
+    for round in 0..5 {
+        let texts = ["a", "b"].map(|of| with_leaf(&format!("{of}-{round}")));
+        let begun = Instant::now();
+        let (one, two) = tokio::join!(
+            set_with(&m1, "one", texts[0].clone(), "true"),
+            set_with(&m2, "two", texts[1].clone(), "true"),
+        );
+        assert!(begun.elapsed() < Duration::from_secs(5), "they wait for each other");
+        assert!(one.is_ok() || two.is_ok(), "{one:?} {two:?}");
+        for (set, stored, text) in [(&one, &of_one, &texts[0]), (&two, &of_two, &texts[1])] {
+            assert_eq!(stored.lock().unwrap().contains(text), set.is_ok(), "{set:?}");
+            let Err(why) = set else { continue };
+            n_lost += 1;
+            let begins =
+                "the configuration of policy group `queues` was changed meanwhile: version ";
+            assert!(why.starts_with(begins), "{why}");
+        }
+        if one.is_err() || two.is_err() {
+            let text = &texts[usize::from(one.is_err())];
+            until_config(&m1, "one", text).await;
+            until_config(&m2, "two", text).await;
+        }
+    }
+    assert!(n_lost > 0, "never at once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_that_is_kept_late_does_not_replace_a_newer_one() {
+    let Some(bed) = Bed::new().await else { return };
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    register(&m1, "one", PROOF).await.unwrap();
+    register(&m1, "two", PROOF).await.unwrap();
+    let m2 = bed.start("m2");
+    until_ready(&m2).await;
+    register(&m2, "two", PROOF).await.unwrap();
+    sleep(LEASE / 2).await;
+    let hello = shim::hello("one", &[v1::Capability::ConfigStore]);
+    let mut shim = shim::Shim::attach(&m1, hello).await;
+    shim.welcome().await;
+    let (older, newer) = (with_leaf("older"), with_leaf("newer"));
+    let late = async {
+        let asked = |body: &Core| match body {
+            Core::ConfigSave(save) => Some(save.request_id),
+            _ => None,
+        };
+        let request_id = shim.until("a configuration to keep", asked).await;
+        set(&m2, "two", newer.clone()).await.unwrap();
+        until_config(&m1, "one", &newer).await;
+        let success = true;
+        let result = v1::ConfigSaveResult { request_id, success, ..Default::default() };
+        shim.say(Shim::ConfigSave(result)).await;
+    };
+    let (set, ()) = tokio::join!(set_with(&m1, "one", older, "true"), late);
+    set.unwrap();
+    let newer_again = until_config(&m1, "one", &newer);
+    timeout(Duration::from_secs(20), newer_again).await.expect("the older one stays");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

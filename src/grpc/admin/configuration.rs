@@ -53,8 +53,12 @@ const WARNING: &str = "warning: ";
 pub(super) enum Enforcement {
     /// Applies the configuration if it has no errors.
     Apply,
-    /// Changes nothing; the caller wants to know the effect of the configuration.
+    /// Changes nothing; the caller wants to know the effect of the configuration. In a cluster the
+    /// other members try it, too, if the caller may see all resource managers of the policy group.
     Try,
+    /// Changes nothing; another member of the cluster asks all resource managers of the policy
+    /// group, of which this is one.
+    TryHere,
 }
 
 /// A configuration call.
@@ -67,6 +71,9 @@ pub(super) struct ConfigChange {
 
 /// Locks that let one change per resource manager proceed at a time, so that the configuration it
 /// stores is the one in force.
+///
+/// A trial for another member takes no lock: that member holds one of its own while it waits for the
+/// trial. The compare-and-set of the policy group's record orders changes at several members.
 #[derive(Default)]
 pub(super) struct ChangeLocks(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
@@ -90,11 +97,13 @@ pub(super) async fn change(
     let ConfigChange { mut request, enforcement, persist } = change;
     let right = match enforcement {
         Enforcement::Apply => Right::Act,
-        Enforcement::Try => Right::Read,
+        Enforcement::Try | Enforcement::TryHere => Right::Read,
     };
     request.rm_id = resource_manager(handle, caller, right, &request.rm_id).await?;
-    let turn = locks.of(&request.rm_id);
-    let _turn = turn.lock().await;
+    let _turn = match enforcement {
+        Enforcement::Apply | Enforcement::Try => Some(locks.of(&request.rm_id).lock_owned().await),
+        Enforcement::TryHere => None,
+    };
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
     if enforcement == Enforcement::Apply && !caller.may_administer() {
         check_alone(edge, &request.rm_id, &present.policy_group).await?;
@@ -112,21 +121,17 @@ pub(super) async fn change(
     let tried = handle.validate_configuration(request.clone()).await;
     let outcome = match (tried, enforcement) {
         (Ok(_), Enforcement::Apply) => {
-            let shared =
-                match SharedChange::begin(edge, caller, &request.rm_id, group, &given).await {
-                    Ok(shared) => shared,
-                    Err(reason) => return Ok(refused(old_config, reason)),
-                };
-            if persist && let Err(reason) = keep(edge, &request).await {
-                let reason = format!("the resource manager did not keep it: {reason}");
-                return Ok(refused(old_config, reason));
+            let change = Change { request, given, group, persist };
+            match carry_out(edge, caller, change).await {
+                Ok(outcome) => outcome,
+                Err(reason) => return Ok(refused(old_config, reason)),
             }
-            if let Some(shared) = shared
-                && let Err(reason) = shared.write(caller).await
-            {
-                return Ok(refused(old_config, reason));
+        }
+        (Ok(update), Enforcement::Try) if caller.may_administer() => {
+            match SharedChange::begin(edge, caller, &update.rm_id, group, &given).await {
+                Ok(_) => Ok(update),
+                Err(reason) => return Ok(refused(old_config, reason)),
             }
-            apply(edge, caller, request, given).await
         }
         (tried, _) => tried,
     };
@@ -138,6 +143,44 @@ pub(super) async fn change(
             | ConfigurationError::TypeInUse(_)),
         ) => Ok(refused(old_config, error.to_string())),
         Err(error) => Err(status(error)),
+    }
+}
+
+/// A configuration that the resource manager can have.
+struct Change {
+    request: si::UpdateConfigurationRequest,
+    /// The text of the call.
+    given: String,
+    group: String,
+    persist: bool,
+}
+
+/// Carries out a change. In a cluster the record of the policy group is written first: whoever loses
+/// the compare-and-set changes nothing. Fails with the reason of a member, of the arbiter, or of the
+/// resource manager that should store the text.
+async fn carry_out(
+    edge: &GrpcEdge,
+    caller: &Identity,
+    change: Change,
+) -> Result<Result<ConfigurationUpdate, ConfigurationError>, String> {
+    let Change { request, given, group, persist } = change;
+    let shared = SharedChange::begin(edge, caller, &request.rm_id, group, &given).await?;
+    let Some(shared) = shared else {
+        let kept = if persist { keep(edge, &request).await } else { Ok(()) };
+        kept.map_err(|reason| format!("the resource manager did not keep it: {reason}"))?;
+        return Ok(apply(edge, caller, request, given).await);
+    };
+    shared.write(caller).await?;
+    let kept = if persist { keep(edge, &request).await } else { Ok(()) };
+    let applied = apply(edge, caller, request, given).await;
+    // A newer text may have been written meanwhile.
+    shared.shared.applied(&shared.change.policy_group);
+    match (applied, kept) {
+        (Ok(_), Err(reason)) => Err(format!(
+            "the configuration of the policy group is changed, but the resource manager did not \
+             keep it: {reason}"
+        )),
+        (applied, _) => Ok(applied),
     }
 }
 
@@ -168,7 +211,7 @@ impl SharedChange {
     }
 
     /// Writes the text for all members. Fails if it has changed since the trial.
-    async fn write(self, caller: &Identity) -> Result<(), String> {
+    async fn write(&self, caller: &Identity) -> Result<(), String> {
         self.shared.set(&self.change, self.tried, caller).await
     }
 }

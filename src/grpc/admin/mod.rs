@@ -37,10 +37,10 @@ use self::configuration::{ChangeLocks, ConfigChange, Enforcement};
 use self::explain::Reasons;
 use self::refusal::CallRefusal;
 use self::target::Target;
-use super::GrpcEdge;
 use super::end::internal;
 use super::shared::{self, Reads};
 use super::stubs::v1::admin_service_server::{AdminService, AdminServiceServer};
+use super::{GrpcEdge, TRIAL_HEADER};
 use crate::cluster::operations::ClusterAccess;
 use crate::identity::{Identity, Right};
 use crate::logging::AUDIT;
@@ -86,7 +86,9 @@ impl AdminService for Admin {
         &self,
         request: Request<si::UpdateConfigurationRequest>,
     ) -> RpcResult<si::UpdateConfigurationResponse> {
-        self.configure(request, Enforcement::Try).await
+        let is_trial = request.metadata().contains_key(TRIAL_HEADER);
+        let enforcement = if is_trial { Enforcement::TryHere } else { Enforcement::Try };
+        self.configure(request, enforcement).await
     }
 
     async fn get_config(

@@ -26,9 +26,9 @@ pub trait Configurations: Send + Sync {
         brought: &'a Brought,
     ) -> BoxFuture<'a, Result<Option<String>, RegistrationRefusal>>;
 
-    /// Notes that a session of the policy group was opened: its configuration may have changed
-    /// since it was settled.
-    fn opened(&self, policy_group: &str);
+    /// Notes that a session of the policy group has got a text, by its registration or a call: the
+    /// group may have got a newer one meanwhile.
+    fn applied(&self, policy_group: &str);
 
     /// Whether other resource managers of the policy group are served by any member.
     fn is_shared<'a>(

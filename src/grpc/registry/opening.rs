@@ -91,7 +91,7 @@ impl Registry {
         let mut current = slot.write().await;
         let registered = self.open(&mut current, request, origin, permit).await?;
         if let Some((shared, group)) = self.configurations().zip(self.group_of(&rm_id)) {
-            shared.opened(&group);
+            shared.applied(&group);
         }
         Ok(registered)
     }
