@@ -1,28 +1,29 @@
 //! Queue configurations of policy groups, which stand in the arbiter and apply on all members.
 //!
 //! # How a configuration takes effect
-//! Whoever brings a text (a file, an RM that registers, an operator) writes it to the arbiter by
-//! compare-and-set; the rules are in `monoceros_cluster::Offer`. Every member reads the records of
-//! the groups that it serves when something has changed there, and applies a text to its RMs as it
-//! would a changed file. A member that cannot keeps the old one in force, says why ([`GroupState`]),
-//! and tries again.
+//! A text comes from a file, from an RM that registers, or from an operator. It is written to the
+//! arbiter by compare-and-set; the rules are in `monoceros_cluster::Offer`. Each member reads the
+//! records of the groups that it serves when one has changed, and applies a text to its RMs as it
+//! would a changed file. A member that cannot apply a text keeps the old one in force, reports the
+//! reason ([`GroupState`]), and tries again.
 //!
 //! # Invariants
 //! * A session is opened with the text that the arbiter had after its claim was won, or a newer one.
 //!   So a member that was fenced, whose sessions have all ended, decides by no old configuration.
 //! * The texts of a group for RMs that bring none reach the scheduler in the order in which they were
 //!   read. So do those for RMs that brought the group's text.
+//! * After a call that was cut off, the text for RMs that bring none is set again.
 //! * A registration writes its text only after its claim was won.
 //!
 //! # Why registrations share reads, and wait for no other RM
-//! After an outage all RMs of a group register at a time. Were each to read the record while it keeps
-//! the others away, they would come back one by one. So they share reads ([`SharedRead`]), and the
-//! first one sets the text for RMs that bring none. The RMs that brought the group's text get a newer
-//! one from the task alone, which keeps nobody away meanwhile.
+//! All RMs of a group register at the same time after an outage. If each read the record under a
+//! lock, they would come back one by one. So registrations share reads ([`SharedRead`]), and the
+//! first one sets the text for RMs that bring none. RMs that brought the group's text get a newer one
+//! from the task alone, which holds no lock that a registration needs.
 //!
 //! # RMs with a configuration of their own
-//! Where `registration.policy_group_conflict` is `warn`, an RM may bring another text than its group
-//! has. It keeps that text: changes of the group do not reach it.
+//! An RM may bring another text than its group has where `registration.policy_group_conflict` is
+//! `warn`. It keeps its text: changes of the group do not reach it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 use monoceros_actors::config::ConfigErrors;
 use monoceros_actors::{ClusterEvent, OutcomeOfDefaults, SchedulerHandle};
-use monoceros_cluster::{Checksum, Configuration, GroupId};
+use monoceros_cluster::{Checksum, Configuration, GroupId, RmId};
 use monoceros_cluster_store::{Arbiter, Failure, unpack};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -44,8 +45,8 @@ use crate::settings::PolicyGroupConflict;
 
 /// Pause before a configuration that could not be applied, or read, is tried again.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);
-/// Longest time without a read of the groups that are served here, where no hint comes, and longest
-/// time in which one is applied.
+/// Longest time between two reads of the groups that are served here, without a hint. Also the
+/// longest time in which a text is applied.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A policy group's configuration on this member.
@@ -85,7 +86,7 @@ pub(super) struct State {
     pub(super) files: BTreeSet<GroupId>,
 }
 
-/// One group on this member.
+/// A policy group on this member.
 #[derive(Default)]
 struct Group {
     reads: SharedRead<Result<Option<Arc<Configuration>>, Failure>>,
@@ -101,7 +102,7 @@ struct Group {
 struct Defaults {
     /// Number of the last read whose text was set, or could not be.
     read: u64,
-    /// `None`: the scheduler has no text of this process.
+    /// `None`: the scheduler has no text of this process, or it is not known which one.
     in_scheduler: Option<InScheduler>,
 }
 
@@ -134,7 +135,7 @@ impl Groups {
         Self { arbiter, scheduler, membership, me, conflict, state, wake }
     }
 
-    /// The configurations of the groups that this member has read.
+    /// Configurations of the groups that this member has read.
     pub(super) fn states(&self) -> Vec<GroupState> {
         let groups = self.state().groups.clone();
         let shown = groups.into_iter().map(|(id, group)| {
@@ -192,11 +193,14 @@ impl Groups {
         let served: BTreeSet<_> = std::iter::once(GroupId::Others).chain(named).collect();
         let mut state = self.state();
         state.groups.retain(|id, group| served.contains(id) || Arc::strong_count(group) > 1);
-        state.own.retain(|rm| sessions.iter().any(|session| session.rm_id() == rm));
+        // A registration that has settled its text has its claim, and perhaps no session yet.
+        state.own.retain(|rm| self.membership.serves(&RmId(rm.as_str().into())));
+        drop(state);
+        self.count_not_in_force();
         served
     }
 
-    /// Has the task read a group soon.
+    /// Asks the task to read a group soon.
     pub(super) fn note_due(&self, id: GroupId) {
         self.state().due.insert(id);
         self.wake.notify_one();
@@ -210,7 +214,7 @@ impl Groups {
         Arc::clone(self.state().groups.entry(id.clone()).or_default())
     }
 
-    /// The sessions here that a group's record concerns.
+    /// Sessions on this member that a group's record concerns.
     fn sessions(&self, id: &GroupId) -> Vec<Arc<Session>> {
         let Some(registry) = self.membership.registry() else { return Vec::new() };
         match id {
@@ -219,8 +223,8 @@ impl Groups {
         }
     }
 
-    /// Reads the record of a group, by a read that begins after this call. Returns the read's number,
-    /// too.
+    /// Reads the record of a group, by a read that begins after this call. Also returns the number
+    /// of the read.
     async fn read_record(
         &self,
         id: &GroupId,
@@ -266,6 +270,7 @@ impl Groups {
             let (read, record) = self.read_record(id, &group).await?;
             let Some(record) = record else {
                 *locked(&group.status) = Status::default();
+                self.count_not_in_force();
                 return Ok(());
             };
             let mut defaults = group.defaults.lock().await;
@@ -299,9 +304,17 @@ impl Groups {
             return Ok((Arc::clone(&known.text), Vec::new()));
         }
         let text: Arc<str> = unpack(record)?.into();
+        // The scheduler may have either text until it answers, also if this call is cut off.
+        let before = defaults.in_scheduler.take();
         let outcomes = self.set_defaults(id, &text).await;
         defaults.read = read;
-        let outcomes = outcomes.map_err(|errors| errors.to_string())?;
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(errors) => {
+                defaults.in_scheduler = before;
+                return Err(errors.to_string());
+            }
+        };
         let reasons: Vec<_> = outcomes.into_iter().filter_map(failure_of).collect();
         let (checksum, is_complete) = (Arc::clone(&record.checksum), reasons.is_empty());
         let in_scheduler = InScheduler { checksum, text: Arc::clone(&text), is_complete };
@@ -362,10 +375,7 @@ impl Groups {
 
     /// Notes whether a configuration is in force, and reports when that changes.
     fn note(&self, id: &GroupId, group: &Group, record: &Configuration, why_not: Option<String>) {
-        let name = match id {
-            GroupId::Others => "",
-            GroupId::Named(name) => name,
-        };
+        let name = name_of(id);
         let version = record.version;
         let mut status = locked(&group.status);
         match &why_not {
@@ -403,6 +413,14 @@ impl Groups {
 /// The reason of an RM that did not get a changed default.
 fn failure_of((rm, outcome): OutcomeOfDefaults) -> Option<String> {
     outcome.err().map(|why| format!("resource manager `{rm}`: {why}"))
+}
+
+/// The name of a group. Empty for all others.
+pub(super) fn name_of(id: &GroupId) -> &str {
+    match id {
+        GroupId::Others => "",
+        GroupId::Named(name) => name,
+    }
 }
 
 /// The id of a named group.

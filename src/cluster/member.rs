@@ -42,7 +42,7 @@ pub struct Member {
     readiness: watch::Receiver<Readiness>,
     /// `None` while the driver runs.
     outcome: watch::Receiver<Option<Outcome>>,
-    shared: Arc<SharedConfigurations>,
+    pub(super) shared: Arc<SharedConfigurations>,
     tasks: [AbortHandle; 5],
 }
 

@@ -1,4 +1,4 @@
-//! Texts of registrations and files for policy groups: judged, and written to the arbiter.
+//! Texts of registrations and files for policy groups: judging them, and writing them to the arbiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use monoceros_cluster::{
     Configuration, GroupId, Judgement, Life, Occasion, Offer, Owner, Reply, Request, RmId,
     Snapshot, Versioned,
 };
-use monoceros_cluster_store::{OfferFailure, OfferOutcome, Offered, pack, unpack};
+use monoceros_cluster_store::{Failure, OfferFailure, OfferOutcome, Offered, pack, unpack};
 use monoceros_proto::si::v1 as si;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
-use super::groups::{AGAIN, Groups, named};
+use super::groups::{AGAIN, Groups, name_of, named};
 use crate::grpc::end::{ClaimRefusal, RegistrationRefusal};
 use crate::grpc::registry::Brought;
 use crate::settings::PolicyGroupConflict;
@@ -32,7 +32,7 @@ impl Groups {
         }
     }
 
-    /// An offer of a text with this checksum.
+    /// Builds an offer of a text with this checksum.
     pub(super) fn offer_of(
         &self,
         (text, checksum): (&str, &str),
@@ -44,7 +44,7 @@ impl Groups {
         offer.map_err(|why| RegistrationRefusal::ConfigTooLarge(why.to_string()))
     }
 
-    /// Writes an offer to the arbiter. Whether other RMs of the group are served is read where the
+    /// Writes an offer to the arbiter. Reads whether other RMs of the group are served if the
     /// outcome depends on it.
     pub(super) async fn write(
         &self,
@@ -52,13 +52,14 @@ impl Groups {
         rm_id: &str,
         offer: Offer,
     ) -> Result<Offered, RegistrationRefusal> {
-        let offered = self.arbiter.offer(id, &offer).await.map_err(refusal_of)?;
+        let refusal = |failure| refusal_of(id, failure);
+        let offered = self.arbiter.offer(id, &offer).await.map_err(refusal)?;
         if offered.outcome != OfferOutcome::DependsOnOthers {
             return Ok(offered);
         }
         let GroupId::Named(group) = id else { return Ok(offered) };
         let is_shared = !self.others_of(group, rm_id).await?.is_empty();
-        self.arbiter.offer(id, &offer.among_others(is_shared)).await.map_err(refusal_of)
+        self.arbiter.offer(id, &offer.among_others(is_shared)).await.map_err(refusal)
     }
 
     /// Reads a record without applying it.
@@ -70,7 +71,7 @@ impl Groups {
         read.map(|(record, _)| record).map_err(|_| ClaimRefusal::ArbiterUnavailable)
     }
 
-    /// The other RMs of a group that are served, with their owners, as the arbiter has them now.
+    /// Reads from the arbiter which other RMs of a group are served, with their owners.
     pub(super) async fn others_of(
         &self,
         group: &str,
@@ -276,7 +277,7 @@ pub(super) async fn checksum_of_file(text: &Arc<str>) -> Result<String, Registra
     Ok(parsed.map_err(errors)?.checksum)
 }
 
-/// The RMs of a group except one, whose claims name members that live.
+/// RMs of a group except one, if their claims name members that live.
 fn served_of(all: &Snapshot, group: &str, except: &str) -> Vec<(RmId, Owner)> {
     let lives = |owner: &Owner| {
         let record = all.members.get(&owner.member).map(|record| &record.value);
@@ -289,12 +290,17 @@ fn served_of(all: &Snapshot, group: &str, except: &str) -> Vec<(RmId, Owner)> {
     owned.filter(|(_, owner)| lives(owner)).collect()
 }
 
-fn refusal_of(failure: OfferFailure) -> RegistrationRefusal {
+fn refusal_of(id: &GroupId, failure: OfferFailure) -> RegistrationRefusal {
     match failure {
         OfferFailure::Contended => ClaimRefusal::Contended.into(),
-        OfferFailure::Store(failure) => {
-            warn!(%failure, "a queue configuration was not written");
+        OfferFailure::Store(Failure::NoAnswer(why)) => {
+            warn!(failure = why, "a queue configuration was not written");
             ClaimRefusal::ArbiterUnavailable.into()
+        }
+        OfferFailure::Store(failure) => {
+            let (group, why) = (name_of(id).to_owned(), failure.to_string());
+            warn!(group, failure = why, "a queue configuration was not written");
+            RegistrationRefusal::ConfigNotKept { group, why }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use futures::future::{BoxFuture, join_all};
-use monoceros_cluster::Owner;
+use monoceros_cluster::{GroupId, Owner};
 
 use super::super::groups::GroupState;
 use super::super::membership::Membership;
@@ -357,5 +357,106 @@ fn rms_without_a_text_get_a_newer_one_though_a_pass_is_under_way() {
             assert_eq!(text_of(&a, rm).await, queues("", "text 19"), "{rm}");
         }
         assert_eq!((state(&a).in_force, state(&a).in_arbiter), (Some(21), Some(21)));
+    });
+}
+
+#[test]
+fn a_text_that_was_changed_since_its_trial_is_refused() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&a, "one", &first(), false).await.unwrap();
+        register(&b, "two", &first(), false).await.unwrap();
+        let shared = a.registry.configurations().unwrap();
+        let [rm_id, policy_group] = ["one", "etl"].map(str::to_owned);
+        let change = GroupChange { rm_id, policy_group, config: queues("", "third") };
+        let caller = Identity::anybody();
+        let tried = shared.try_on_all(&change, &caller).await.unwrap();
+        set(&b, "two", second()).await.unwrap();
+        let why = shared.set(&change, tried, &caller).await.unwrap_err();
+        let begins = "the configuration of policy group `etl` was changed meanwhile: version 2, set \
+                      for `two` by ";
+        assert!(why.starts_with(begins) && why.ends_with(", member `b`"), "{why}");
+        a_moment().await;
+        assert_eq!(text_of(&a, "one").await, second());
+    });
+}
+
+#[test]
+fn a_text_is_set_again_after_a_call_that_was_cut_off() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&a, "silent", "", false).await.unwrap();
+        let file = std::path::Path::new("etl.yaml");
+        b.member.shared_texts().offer(Some("etl"), file, &first().into()).await;
+        a_moment().await;
+        assert_eq!(text_of(&a, "silent").await, first());
+        // The task cannot read, and the call below is the first one that can.
+        a.store.set_away(true);
+        b.member.shared_texts().offer(Some("etl"), file, &second().into()).await;
+        sleep(2 * TIMEOUT).await;
+        a.store.set_away(false);
+        let id = GroupId::Named("etl".into());
+        let mut call = Box::pin(a.member.shared.groups.read_and_apply(&id));
+        while text_of(&a, "silent").await != second() {
+            assert!(futures::poll!(&mut call).is_pending(), "not cut off");
+            sleep(Duration::from_millis(1)).await;
+        }
+        drop(call);
+        b.member.shared_texts().offer(Some("etl"), file, &first().into()).await;
+        a_moment().await;
+        assert_eq!(text_of(&a, "silent").await, first());
+    });
+}
+
+#[test]
+fn an_rm_keeps_its_own_text_though_its_session_opens_late() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&a, "one", &first(), false).await.unwrap();
+        register(&b, "two", &first(), false).await.unwrap();
+        let slot = b.registry.slot("two").unwrap();
+        b.registry.stop("two", None, "operator").await.unwrap();
+        let used = slot.read().await;
+        let opens_late = async {
+            a_moment().await;
+            // A change of any group: all members look at the groups that they serve.
+            let file = std::path::Path::new("other.yaml");
+            a.member.shared_texts().offer(Some("other"), file, &first().into()).await;
+            a_moment().await;
+            drop(used);
+        };
+        let brought = second();
+        let (registered, ()) = tokio::join!(register(&b, "two", &brought, false), opens_late);
+        registered.unwrap();
+        set(&a, "one", queues("", "third")).await.unwrap();
+        a_moment().await;
+        assert_eq!(text_of(&b, "two").await, second());
+    });
+}
+
+/// Number of configurations that are not in force, as the metrics have it.
+fn not_in_force(process: &Process) -> f64 {
+    let families = process.handle.metrics().gather();
+    let is_it = |family: &&prometheus::proto::MetricFamily| {
+        family.name() == "monoceros_cluster_configurations_not_in_force"
+    };
+    families.iter().find(is_it).unwrap().get_metric()[0].get_gauge().get_value()
+}
+
+#[test]
+fn a_group_that_is_served_no_more_is_not_counted() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&b, "two", &first(), false).await.unwrap();
+        submit(&b, "two").await;
+        let file = std::path::Path::new("etl.yaml");
+        for text in [second(), parent()] {
+            a.member.shared_texts().offer(Some("etl"), file, &text.into()).await;
+        }
+        a_moment().await;
+        assert_eq!(not_in_force(&b).to_string(), "1");
+        b.registry.stop("two", None, "operator").await.unwrap();
+        sleep(Duration::from_secs(6)).await;
+        assert_eq!(not_in_force(&b).to_string(), "0");
     });
 }

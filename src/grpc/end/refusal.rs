@@ -60,6 +60,14 @@ pub enum RegistrationRefusal {
     /// The queue configuration is larger than the store of the cluster keeps.
     #[error("{0}")]
     ConfigTooLarge(String),
+    /// The store of the cluster answers, and does not keep the queue configuration.
+    #[error("the queue configuration of policy group `{group}` was not kept: {why}")]
+    ConfigNotKept {
+        /// The policy group.
+        group: String,
+        /// The failure of the store.
+        why: String,
+    },
     /// A later attempt of the same client has registered already.
     #[error("a later attempt of this client has registered")]
     LeftOver,
@@ -89,6 +97,9 @@ impl From<RegistrationRefusal> for Status {
             }
             RegistrationRefusal::Register(RegisterError::Stopped) => {
                 (Code::Unavailable, "SHUTTING_DOWN", Some(SOON))
+            }
+            RegistrationRefusal::ConfigNotKept { .. } => {
+                (Code::Unavailable, "ARBITER_UNAVAILABLE", Some(LATER))
             }
             RegistrationRefusal::TooManySessions(_) => {
                 (Code::ResourceExhausted, "LIMIT_SESSIONS", Some(LATER))
