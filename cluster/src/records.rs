@@ -86,6 +86,9 @@ pub struct Details {
     pub load: u64,
     /// Whether an operator drains the member: others hand no RMs over to it.
     pub draining: bool,
+    /// Number of policy groups whose configuration the member cannot apply. It keeps the old ones in
+    /// force.
+    pub not_in_force: u32,
 }
 
 /// Claim of an RM: the member that serves it. One record for each RM, never deleted, so that its

@@ -235,7 +235,8 @@ async fn node(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> 
 }
 
 async fn member(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>> {
-    let found = cluster.members().await?.members.into_iter().find(|it| it.member_id == id);
+    let members = cluster.members().await?;
+    let found = members.members.into_iter().find(|it| it.member_id == id);
     let Some(found) = found else { return Ok(None) };
     let claims = cluster.admin.list_claims(v1::ListClaimsRequest {}).await?.into_inner().claims;
     let mut sheet = Sheet::default();
@@ -250,6 +251,21 @@ async fn member(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>
     if !matches!(&*found.state, "left" | "deposed") {
         sheet.line("Last beat", format!("{} ms ago", found.beat_ago_ms));
     }
+    if found.not_in_force > 0 {
+        let groups = format!("configurations of {} policy groups", found.not_in_force);
+        sheet.line("Not in force", groups);
+    }
+    // Only the member itself knows the reasons.
+    let not_in_force = members.not_in_force.iter().filter(|_| members.member_id == id);
+    sheet.table(
+        "Configurations not in force",
+        ["GROUP", "IN FORCE", "IN ARBITER", "REASON"],
+        not_in_force.map(|it| {
+            let versions = [it.in_force, it.in_arbiter].map(|version| version.to_string());
+            let [in_force, in_arbiter] = versions;
+            vec![it.policy_group.clone(), in_force, in_arbiter, it.reason.clone()]
+        }),
+    );
     let served = claims.iter().filter(|claim| claim.member_id == id);
     sheet.table(
         "Resource managers",

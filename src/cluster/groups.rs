@@ -5,7 +5,7 @@
 //! arbiter by compare-and-set; the rules are in `monoceros_cluster::Offer`. Each member reads the
 //! records of the groups that it serves when one has changed, and applies a text to its RMs as it
 //! would a changed file. A member that cannot apply a text keeps the old one in force, reports the
-//! reason ([`GroupState`]), and tries again.
+//! reason ([`GroupReport`]), and tries again.
 //!
 //! # Invariants
 //! * A session is opened with the text that the arbiter had after its claim was won, or a newer one.
@@ -38,6 +38,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::membership::Membership;
+use super::operations::GroupReport;
 use super::shared_read::{Numbered, SharedRead};
 use crate::grpc::session::Session;
 use crate::locked::locked;
@@ -48,19 +49,6 @@ pub(super) const AGAIN: Duration = Duration::from_secs(5);
 /// Longest time between two reads of the groups that are served here, without a hint. Also the
 /// longest time in which a text is applied.
 const LONGEST: Duration = Duration::from_secs(60);
-
-/// A policy group's configuration on this member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupState {
-    /// The policy group. `None`: all groups without a configuration of their own.
-    pub group: Option<String>,
-    /// Version in force here. `None`: none is.
-    pub in_force: Option<u64>,
-    /// Version in the arbiter, as this member last read it. `None`: there is none.
-    pub in_arbiter: Option<u64>,
-    /// Why the version in the arbiter is not in force. `None` if it is.
-    pub why_not: Option<String>,
-}
 
 /// The configurations of policy groups on this member.
 pub(super) struct Groups {
@@ -136,7 +124,7 @@ impl Groups {
     }
 
     /// Configurations of the groups that this member has read.
-    pub(super) fn states(&self) -> Vec<GroupState> {
+    pub(super) fn reports(&self) -> Vec<GroupReport> {
         let groups = self.state().groups.clone();
         let shown = groups.into_iter().map(|(id, group)| {
             let Status { in_force, in_arbiter, why_not, .. } = locked(&group.status).clone();
@@ -144,7 +132,7 @@ impl Groups {
                 GroupId::Others => None,
                 GroupId::Named(name) => Some(name.to_string()),
             };
-            GroupState { group, in_force, in_arbiter, why_not }
+            GroupReport { group, in_force, in_arbiter, why_not }
         });
         shown.filter(|group| group.in_arbiter.is_some() || group.why_not.is_some()).collect()
     }
@@ -403,10 +391,14 @@ impl Groups {
         self.count_not_in_force();
     }
 
-    fn count_not_in_force(&self) {
+    /// Number of configurations that could not be applied.
+    pub(super) fn n_not_in_force(&self) -> usize {
         let groups = self.state().groups.clone();
-        let failed = groups.values().filter(|group| locked(&group.status).why_not.is_some());
-        self.scheduler.cluster_metrics().set_not_in_force(failed.count());
+        groups.values().filter(|group| locked(&group.status).why_not.is_some()).count()
+    }
+
+    fn count_not_in_force(&self) {
+        self.scheduler.cluster_metrics().set_not_in_force(self.n_not_in_force());
     }
 }
 

@@ -130,7 +130,9 @@ impl Host for Service {
     fn details(&mut self) -> Details {
         let load = self.membership.load_with(self.membership.served());
         let draining = self.membership.operator.is_draining();
-        Details { load, draining, ..self.details.clone() }
+        let not_in_force = self.membership.shared().map(|it| it.groups.n_not_in_force());
+        let not_in_force = u32::try_from(not_in_force.unwrap_or_default()).unwrap_or(u32::MAX);
+        Details { load, draining, not_in_force, ..self.details.clone() }
     }
 
     fn failed(&mut self, rm: &RmId, failure: &Failure) {

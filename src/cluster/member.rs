@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::MemberListener;
-use super::groups::{GroupState, Groups};
+use super::groups::Groups;
 use super::host::Service;
 use super::membership::{Membership, Probe, accepts_connections};
 use super::notices::notices;
@@ -174,11 +174,6 @@ impl Member {
     /// The keeper of queue configurations that all members share.
     pub fn shared_texts(&self) -> Arc<dyn SharedTexts> {
         Arc::clone(&self.shared.groups) as _
-    }
-
-    /// The configurations of policy groups that this member has read.
-    pub fn configurations(&self) -> Vec<GroupState> {
-        self.membership.group_states()
     }
 
     /// Whether the member may decide, for probes.

@@ -23,7 +23,6 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::metadata::AsciiMetadataValue;
 
-use super::groups::GroupState;
 use super::lookup::Lookups;
 use super::operator::{Before, OperatorState};
 use super::peers::Links;
@@ -154,10 +153,9 @@ impl Membership {
         let _ = self.configurations.set(Arc::downgrade(configurations));
     }
 
-    /// The configurations of policy groups that this member has read.
-    pub(super) fn group_states(&self) -> Vec<GroupState> {
-        let shared = self.configurations.get().and_then(Weak::upgrade);
-        shared.map(|shared| shared.groups.states()).unwrap_or_default()
+    /// The configurations that all members share. `None` at the start and end of the process.
+    pub(super) fn shared(&self) -> Option<Arc<SharedConfigurations>> {
+        self.configurations.get()?.upgrade()
     }
 
     pub(super) fn handle(&self) -> Option<&Handle> {
@@ -388,7 +386,7 @@ impl Claims for Membership {
     }
 
     fn configurations(&self) -> Option<Arc<dyn Configurations>> {
-        Some(self.configurations.get()?.upgrade()? as _)
+        Some(self.shared()? as _)
     }
 }
 

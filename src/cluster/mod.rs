@@ -75,8 +75,6 @@ use std::net::SocketAddr;
 #[cfg(not(feature = "cluster"))]
 pub use self::absent::{Member, MemberListener};
 #[cfg(feature = "cluster")]
-pub use self::groups::GroupState;
-#[cfg(feature = "cluster")]
 pub use self::listener::MemberListener;
 #[cfg(feature = "cluster")]
 pub use self::member::Member;

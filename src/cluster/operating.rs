@@ -24,8 +24,8 @@ use tracing::info;
 
 use super::membership::{Membership, SESSION_LOAD};
 use super::operations::{
-    ClaimReport, ClusterReport, Drained, MemberReport, MemberState, OperationRefusal, Operations,
-    OwnState,
+    ClaimReport, ClusterReport, Drained, GroupReport, MAX_GROUPS, MemberReport, MemberState,
+    OperationRefusal, Operations, OwnState,
 };
 use super::operator::Drain;
 use super::peers::Peer;
@@ -228,6 +228,14 @@ impl Membership {
 /// The operations of a membership.
 pub(super) struct OfMember(pub(super) Arc<Membership>);
 
+impl OfMember {
+    /// The first configurations that this member cannot apply.
+    fn not_in_force(&self) -> Vec<GroupReport> {
+        let groups = self.0.shared().map(|shared| shared.groups.reports()).unwrap_or_default();
+        groups.into_iter().filter(|group| group.why_not.is_some()).take(MAX_GROUPS).collect()
+    }
+}
+
 impl Operations for OfMember {
     fn member_id(&self) -> String {
         self.0.me().member.0.to_string()
@@ -248,6 +256,7 @@ impl Operations for OfMember {
                 state: self.0.state_of(record, &view, now),
                 rms: rms.get(&owner.member).copied().unwrap_or_default(),
                 load: details.load,
+                not_in_force: details.not_in_force,
                 beat_ago: view
                     .silence(&owner.member, now)
                     .filter(|_| record.life == Life::Alive)
@@ -271,6 +280,7 @@ impl Operations for OfMember {
             problem: handle.and_then(Handle::problem),
             read_ago: (view.read_at > 0)
                 .then(|| Duration::from_nanos(now.saturating_sub(view.read_at))),
+            not_in_force: self.not_in_force(),
             members: view.members.values().map(|record| member(&record.value)).collect(),
             claims: claims.collect(),
         }

@@ -117,10 +117,28 @@ pub struct ClusterReport {
     pub problem: Option<String>,
     /// Time since the last read. `None` before the first one.
     pub read_ago: Option<Duration>,
+    /// Configurations of policy groups that this member cannot apply, at most [`MAX_GROUPS`].
+    pub not_in_force: Vec<GroupReport>,
     /// All members, by id. Those that have left are listed, too.
     pub members: Vec<MemberReport>,
     /// All claims, by the id of the resource manager.
     pub claims: Vec<ClaimReport>,
+}
+
+/// Most configurations in a report.
+pub const MAX_GROUPS: usize = 100;
+
+/// Configuration of a policy group on this member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// Name of the policy group. `None`: all groups without a configuration of their own.
+    pub group: Option<String>,
+    /// Version in force here. `None`: none is.
+    pub in_force: Option<u64>,
+    /// Version in the arbiter, as this member last read it. `None`: there is none.
+    pub in_arbiter: Option<u64>,
+    /// Reason why the version in the arbiter is not in force. `None` if it is.
+    pub why_not: Option<String>,
 }
 
 /// Right of this member to decide.
@@ -165,6 +183,8 @@ pub struct MemberReport {
     pub rms: usize,
     /// Nodes + applications + 1,000 for each session.
     pub load: u64,
+    /// Number of policy groups whose configuration it cannot apply, as its record has it.
+    pub not_in_force: u32,
     /// Time since its record was last seen to change, for members that have not left.
     pub beat_ago: Option<Duration>,
 }

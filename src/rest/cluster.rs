@@ -8,7 +8,7 @@ use super::endpoints::json;
 use super::failures::Failure;
 use super::replies::EndpointReply;
 use super::{Reads, RestEdge};
-use crate::cluster::operations::{ClaimReport, ClusterReport, MemberReport};
+use crate::cluster::operations::{ClaimReport, ClusterReport, GroupReport, MemberReport};
 
 /// The cluster as this member has last read it. `{}` without a cluster.
 #[derive(Default, Serialize)]
@@ -33,6 +33,9 @@ struct ShownCluster {
     /// Age of the members and claims. Absent before the first read.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_ago_ms: Option<u64>,
+    /// Configurations of policy groups that this member cannot apply.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_in_force: Vec<ShownGroup>,
     members: Vec<ShownMember>,
     claims: Vec<ShownClaim>,
 }
@@ -52,6 +55,22 @@ struct ShownMember {
     load: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     beat_ago_ms: Option<u64>,
+    /// Number of policy groups whose configuration it cannot apply. Absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_in_force: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownGroup {
+    /// Absent for all groups without a configuration of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy_group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_force: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_arbiter: Option<u64>,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -83,6 +102,7 @@ fn shown(report: ClusterReport) -> ShownCluster {
         problem: report.problem,
         lease_ms: millis(report.lease),
         read_ago_ms: report.read_ago.map(millis),
+        not_in_force: report.not_in_force.into_iter().map(group).collect(),
         members: report.members.into_iter().map(member).collect(),
         claims: report.claims.into_iter().map(claim).collect(),
     }
@@ -101,6 +121,16 @@ fn member(member: MemberReport) -> ShownMember {
         rms: member.rms,
         load: member.load,
         beat_ago_ms: member.beat_ago.map(millis),
+        not_in_force: Some(member.not_in_force).filter(|groups| *groups > 0),
+    }
+}
+
+fn group(group: GroupReport) -> ShownGroup {
+    ShownGroup {
+        policy_group: group.group,
+        in_force: group.in_force,
+        in_arbiter: group.in_arbiter,
+        reason: group.why_not.unwrap_or_default(),
     }
 }
 
@@ -133,6 +163,12 @@ mod tests {
             state: OwnState::Serving,
             problem: None,
             read_ago: Some(Duration::from_millis(20)),
+            not_in_force: vec![GroupReport {
+                group: Some("etl".to_owned()),
+                in_force: Some(2),
+                in_arbiter: Some(3),
+                why_not: Some("resource manager `rm`: no".to_owned()),
+            }],
             members: vec![MemberReport {
                 id: "m1".to_owned(),
                 incarnation: "0".repeat(32),
@@ -141,6 +177,7 @@ mod tests {
                 state: MemberState::Alive,
                 rms: 1,
                 load: 1_003,
+                not_in_force: 1,
                 beat_ago: Some(Duration::from_millis(700)),
             }],
             claims: vec![ClaimReport {
@@ -160,6 +197,14 @@ mod tests {
               "state": "serving",
               "leaseMs": 5000,
               "readAgoMs": 20,
+              "notInForce": [
+                {
+                  "policyGroup": "etl",
+                  "inForce": 2,
+                  "inArbiter": 3,
+                  "reason": "resource manager `rm`: no"
+                }
+              ],
               "members": [
                 {
                   "id": "m1",
@@ -170,7 +215,8 @@ mod tests {
                   "state": "alive",
                   "rms": 1,
                   "load": 1003,
-                  "beatAgoMs": 700
+                  "beatAgoMs": 700,
+                  "notInForce": 1
                 }
               ],
               "claims": [

@@ -31,7 +31,10 @@ fn cluster(state: &str, problem: Option<&str>) -> Value {
         "readAgoMs": 20, "claims": claims,
         "members": [member("m0", "left", 0, None), member("m1", "alive", 1, Some(700)),
             member("m2", "silent", 0, Some(9_500)), member("m3", "alive", 4, Some(300))],
+        "notInForce": [{"policyGroup": "etl", "inForce": 2, "inArbiter": 3,
+            "reason": "resource manager `lab`: queue `root.a` has applications"}],
     });
+    document["members"][1]["notInForce"] = 1.into();
     if let Some(problem) = problem {
         document["problem"] = problem.into();
     }
@@ -80,6 +83,11 @@ async fn members_and_their_resource_managers_are_shown() {
     assert_eq!(keys, ["m1", "m2", "m3", "m0"], "what has ended comes last");
     assert!(text(&rows[0], "member").contains("answers here"), "{rows:?}");
     assert_eq!(text(&rows[0], "serves"), "lab");
+    assert_eq!(text(&rows[0], "configurations"), "1 not in force");
+    let why = "m1 cannot apply version 3 of the configuration of policy group etl: resource manager \
+               `lab`: queue `root.a` has applications. It keeps version 2.";
+    tab.until_text("#members .trouble", why).await;
+    assert_eq!(text(&rows[1], "configurations"), "in force");
     assert_eq!(text(&rows[1], "state"), "silent");
     assert_eq!(text(&rows[1], "beat"), "9 s");
     assert_eq!(text(&rows[2], "serves"), "rm-0, rm-1, rm-2 and 1 more");

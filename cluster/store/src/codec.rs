@@ -35,13 +35,14 @@ struct MemberText {
     version: String,
     #[serde(default)]
     load: u64,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     draining: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    not_in_force: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_false(value: &bool) -> bool {
-    !value
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[derive(Deserialize, Serialize)]
@@ -182,6 +183,7 @@ impl From<&MemberRecord> for MemberText {
             version: details.version.clone(),
             load: details.load,
             draining: details.draining,
+            not_in_force: details.not_in_force,
         }
     }
 }
@@ -207,6 +209,7 @@ impl MemberText {
                 version: self.version,
                 load: self.load,
                 draining: self.draining,
+                not_in_force: self.not_in_force,
             }),
         })
     }
@@ -327,6 +330,7 @@ mod tests {
                     version,
                     load: !beat,
                     draining: beat % 2 == 1,
+                    not_in_force: u32::from(beat % 3 == 1),
                 }),
             })
     }

@@ -42,7 +42,7 @@ impl Item for v1::MemberInfo {
     }
 
     fn titles(columns: Columns) -> Vec<&'static str> {
-        let mut titles = vec!["RMS", "LOAD", "VERSION"];
+        let mut titles = vec!["RMS", "LOAD", "VERSION", "CONFIGURATIONS"];
         if columns.wide {
             titles.extend(["GRPC", "REST", "INTERNAL", "INCARNATION"]);
         }
@@ -50,7 +50,12 @@ impl Item for v1::MemberInfo {
     }
 
     fn cells(&self, columns: Columns) -> Vec<String> {
-        let mut cells = vec![self.rms.to_string(), self.load.to_string(), self.version.clone()];
+        let configurations = match self.not_in_force {
+            0 => "in force".to_owned(),
+            n => format!("{n} not in force"),
+        };
+        let numbers = [self.rms.to_string(), self.load.to_string()];
+        let mut cells = [&numbers[..], &[self.version.clone(), configurations]].concat();
         if columns.wide {
             cells.push(self.grpc_address.clone());
             cells.push(self.rest_address.clone());

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use futures::future::{BoxFuture, join_all};
 use monoceros_cluster::{GroupId, Owner};
 
-use super::super::groups::GroupState;
 use super::super::membership::Membership;
+use super::super::operations::{GroupReport, MemberReport};
 use super::*;
 use crate::grpc::registry::GroupChange;
 use crate::identity::Identity;
@@ -119,8 +119,8 @@ async fn remove(process: &Process, rm: &str) {
 }
 
 /// The configuration of the group `etl` at a process.
-fn state(process: &Process) -> GroupState {
-    let states = process.member.configurations();
+fn state(process: &Process) -> GroupReport {
+    let states = process.member.shared.groups.reports();
     states.into_iter().find(|state| state.group.as_deref() == Some("etl")).unwrap()
 }
 
@@ -139,7 +139,7 @@ fn the_first_text_of_a_group_applies_to_rms_without_one() {
         assert_eq!(text_of(&b, "silent").await, first());
         register(&b, "later", "", false).await.unwrap();
         assert_eq!(text_of(&b, "later").await, first());
-        let in_force = |state: GroupState| (state.in_force, state.in_arbiter, state.why_not);
+        let in_force = |state: GroupReport| (state.in_force, state.in_arbiter, state.why_not);
         assert_eq!(in_force(state(&a)), (Some(1), Some(1), None));
         assert_eq!(in_force(state(&b)), (Some(1), Some(1), None));
     });
@@ -204,6 +204,15 @@ fn a_member_that_cannot_apply_a_text_keeps_the_old_one_and_tries_again() {
         assert_ne!(behind.in_force, Some(3));
         let why = behind.why_not.unwrap();
         assert!(why.starts_with("resource manager `two`: "), "{why}");
+        cluster.acquainted().await;
+        let shown = |process: &Process| {
+            let report = process.member.operations().report();
+            let n_behind = |member: MemberReport| member.not_in_force;
+            let members: Vec<_> = report.members.into_iter().map(n_behind).collect();
+            (members, report.not_in_force)
+        };
+        assert_eq!(shown(&a), (vec![0, 1], vec![]));
+        assert_eq!(shown(&b), (vec![0, 1], vec![state(&b)]));
         remove(&b, "two").await;
         sleep(Duration::from_secs(6)).await;
         assert_eq!(text_of(&b, "two").await, parent());

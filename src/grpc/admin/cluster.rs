@@ -12,7 +12,7 @@ use tracing::info;
 use super::refusal::CallRefusal;
 use super::{RpcResult, opened};
 use crate::cluster::operations::{
-    ClaimReport, ClusterAccess, MemberReport, OperationRefusal, Operations,
+    ClaimReport, ClusterAccess, GroupReport, MemberReport, OperationRefusal, Operations,
 };
 use crate::grpc::members::ForwardedBy;
 use crate::identity::Identity;
@@ -37,6 +37,7 @@ pub(super) fn members(cluster: &ClusterAccess) -> Result<v1::ListMembersResponse
         lease_ms: u32::try_from(report.lease.as_millis()).unwrap_or(u32::MAX),
         read_ago_ms: millis(report.read_ago),
         members: report.members.into_iter().map(member).collect(),
+        not_in_force: report.not_in_force.into_iter().map(group).collect(),
     })
 }
 
@@ -53,6 +54,16 @@ fn member(member: MemberReport) -> v1::MemberInfo {
         rms: count(member.rms),
         load: member.load,
         beat_ago_ms: millis(member.beat_ago),
+        not_in_force: member.not_in_force,
+    }
+}
+
+fn group(group: GroupReport) -> v1::GroupConfiguration {
+    v1::GroupConfiguration {
+        policy_group: group.group.unwrap_or_default(),
+        in_force: group.in_force.unwrap_or_default(),
+        in_arbiter: group.in_arbiter.unwrap_or_default(),
+        reason: group.why_not.unwrap_or_default(),
     }
 }
 

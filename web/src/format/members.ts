@@ -1,5 +1,5 @@
 // Members of a cluster: what each serves, and states in words.
-import type { Claim, Member, Membership } from "../rest/types";
+import type { Claim, GroupConfiguration, Member, Membership } from "../rest/types";
 
 /** Most resource managers that are named for one member. */
 const NAMED = 3;
@@ -39,6 +39,13 @@ export const meaningOf = (state: string): string => MEANINGS[state] ?? "";
 export function inOrder(members: Member[]): Member[] {
   const isOver = ({ state }: Member) => Number(state === "left" || state === "deposed");
   return [...members].sort((a, b) => isOver(a) - isOver(b) || (a.id < b.id ? -1 : 1));
+}
+
+/** Sentence on a configuration that a member cannot apply. */
+export function behind(member: string | undefined, { policyGroup, inForce, inArbiter, reason }: GroupConfiguration): string {
+  const of = policyGroup ? `policy group ${policyGroup}` : "all other policy groups";
+  const keeps = inForce === undefined ? "" : ` It keeps version ${inForce}.`;
+  return `${member} cannot apply version ${inArbiter ?? "–"} of the configuration of ${of}: ${reason}.${keeps}`;
 }
 
 /** Why the member that answers decides nothing; `null` if it decides. */

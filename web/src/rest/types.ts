@@ -333,6 +333,8 @@ export interface Membership {
   leaseMs?: number;
   /** Age of members and claims; missing before the first read. */
   readAgoMs?: number;
+  /** Configurations of policy groups that the member that answers cannot apply. */
+  notInForce?: GroupConfiguration[];
   members?: Member[];
   claims?: Claim[];
 }
@@ -348,6 +350,17 @@ export interface Member {
   rms: number;
   load: number;
   beatAgoMs?: number;
+  /** Number of policy groups whose configuration it cannot apply; missing for none. */
+  notInForce?: number;
+}
+
+export interface GroupConfiguration {
+  /** Missing for all groups without a configuration of their own. */
+  policyGroup?: string;
+  /** Version in force; missing for none. */
+  inForce?: number;
+  inArbiter?: number;
+  reason: string;
 }
 
 export interface Claim {

@@ -1,6 +1,6 @@
 // View of the members of a cluster, and of the member that serves each resource manager.
 import { span } from "../format/times";
-import { firstNames, inOrder, meaningOf, obstacle, served } from "../format/members";
+import { behind, firstNames, inOrder, meaningOf, obstacle, served } from "../format/members";
 import { Ago, Count, Things } from "../parts/amount";
 import { Filters, Search } from "../parts/filters";
 import { Short } from "../parts/name";
@@ -24,6 +24,11 @@ const columns = (own: string | undefined, rms: Map<string, string[]>): Column<Me
     cell: (row) => (row.beatAgoMs === undefined ? <span class="quiet">–</span> : <data value={String(row.beatAgoMs)}>{span(row.beatAgoMs)}</data>),
   },
   { id: "version", head: "Version", cell: (row) => row.version },
+  {
+    id: "configurations",
+    head: "Configurations",
+    cell: (row) => (row.notInForce ? <b>{row.notInForce} not in force</b> : <span class="quiet">in force</span>),
+  },
   { id: "grpc", head: "gRPC", cell: (row) => row.grpc && <Short name={row.grpc} /> },
   { id: "rest", head: "REST", cell: (row) => row.rest && <Short name={row.rest} /> },
   { id: "serves", head: "Serves", class: "text", cell: (row) => firstNames(rms.get(row.id) ?? []) || <span class="quiet">none</span> },
@@ -50,6 +55,7 @@ export function Members() {
       <Section label="Members" id="members" class="wide" note={cluster && <About of={cluster} />}>
         <Trouble of={read} missing="This service is no member of a cluster." />
         {why && <p class="none trouble" role="status">{why}</p>}
+        {cluster?.notInForce?.map((group) => <p key={group.policyGroup} class="none trouble" role="status">{behind(cluster.member, group)}</p>)}
         {members.length > 0 && (
           <Table caption="Members of the cluster" columns={columns(cluster?.member, served(cluster?.claims ?? []))} rows={members} keyOf={(row) => row.id} />
         )}

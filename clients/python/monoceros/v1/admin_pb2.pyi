@@ -134,7 +134,7 @@ class ListMembersRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ListMembersResponse(_message.Message):
-    __slots__ = ("cluster", "arbiter", "member_id", "state", "problem", "lease_ms", "read_ago_ms", "members")
+    __slots__ = ("cluster", "arbiter", "member_id", "state", "problem", "lease_ms", "read_ago_ms", "members", "not_in_force")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     ARBITER_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +143,7 @@ class ListMembersResponse(_message.Message):
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     READ_AGO_MS_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    NOT_IN_FORCE_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     arbiter: str
     member_id: str
@@ -151,10 +152,23 @@ class ListMembersResponse(_message.Message):
     lease_ms: int
     read_ago_ms: int
     members: _containers.RepeatedCompositeFieldContainer[MemberInfo]
-    def __init__(self, cluster: _Optional[str] = ..., arbiter: _Optional[str] = ..., member_id: _Optional[str] = ..., state: _Optional[str] = ..., problem: _Optional[str] = ..., lease_ms: _Optional[int] = ..., read_ago_ms: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberInfo, _Mapping]]] = ...) -> None: ...
+    not_in_force: _containers.RepeatedCompositeFieldContainer[GroupConfiguration]
+    def __init__(self, cluster: _Optional[str] = ..., arbiter: _Optional[str] = ..., member_id: _Optional[str] = ..., state: _Optional[str] = ..., problem: _Optional[str] = ..., lease_ms: _Optional[int] = ..., read_ago_ms: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberInfo, _Mapping]]] = ..., not_in_force: _Optional[_Iterable[_Union[GroupConfiguration, _Mapping]]] = ...) -> None: ...
+
+class GroupConfiguration(_message.Message):
+    __slots__ = ("policy_group", "in_force", "in_arbiter", "reason")
+    POLICY_GROUP_FIELD_NUMBER: _ClassVar[int]
+    IN_FORCE_FIELD_NUMBER: _ClassVar[int]
+    IN_ARBITER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    policy_group: str
+    in_force: int
+    in_arbiter: int
+    reason: str
+    def __init__(self, policy_group: _Optional[str] = ..., in_force: _Optional[int] = ..., in_arbiter: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class MemberInfo(_message.Message):
-    __slots__ = ("member_id", "incarnation", "version", "grpc_address", "rest_address", "internal_address", "state", "rms", "load", "beat_ago_ms")
+    __slots__ = ("member_id", "incarnation", "version", "grpc_address", "rest_address", "internal_address", "state", "rms", "load", "beat_ago_ms", "not_in_force")
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +179,7 @@ class MemberInfo(_message.Message):
     RMS_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     BEAT_AGO_MS_FIELD_NUMBER: _ClassVar[int]
+    NOT_IN_FORCE_FIELD_NUMBER: _ClassVar[int]
     member_id: str
     incarnation: str
     version: str
@@ -175,7 +190,8 @@ class MemberInfo(_message.Message):
     rms: int
     load: int
     beat_ago_ms: int
-    def __init__(self, member_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., version: _Optional[str] = ..., grpc_address: _Optional[str] = ..., rest_address: _Optional[str] = ..., internal_address: _Optional[str] = ..., state: _Optional[str] = ..., rms: _Optional[int] = ..., load: _Optional[int] = ..., beat_ago_ms: _Optional[int] = ...) -> None: ...
+    not_in_force: int
+    def __init__(self, member_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., version: _Optional[str] = ..., grpc_address: _Optional[str] = ..., rest_address: _Optional[str] = ..., internal_address: _Optional[str] = ..., state: _Optional[str] = ..., rms: _Optional[int] = ..., load: _Optional[int] = ..., beat_ago_ms: _Optional[int] = ..., not_in_force: _Optional[int] = ...) -> None: ...
 
 class ListClaimsRequest(_message.Message):
     __slots__ = ()
