@@ -144,12 +144,9 @@ impl Membership {
         let Ok(Reply::Read(found, _)) = sources.arbiter.ask(read).await else {
             return Route::Refused(ClaimRefusal::ArbiterUnavailable);
         };
-        let record = match found.map(|found| found.value) {
-            Some(Record::Member(record)) => record,
-            _ => {
-                let member = owner.member.0.to_string();
-                return Route::Refused(ClaimRefusal::OwnerUnreachable { member });
-            }
+        let Some(Record::Member(record)) = found.map(|found| found.value) else {
+            let member = owner.member.0.to_string();
+            return Route::Refused(ClaimRefusal::OwnerUnreachable { member });
         };
         if record.owner != *owner {
             // That incarnation is over, and its claims are free.
@@ -170,13 +167,11 @@ impl Membership {
         if record.life != Life::Alive {
             return Route::Here;
         }
-        match self.peer(&record.owner) {
-            Some(peer) => Route::To(Arc::new(Counted { peer, sources: self.sources().cloned() })),
-            None => {
-                let member = record.owner.member.0.to_string();
-                Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) })
-            }
-        }
+        let Some(peer) = self.peer(&record.owner) else {
+            let member = record.owner.member.0.to_string();
+            return Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) });
+        };
+        Route::To(Arc::new(Counted { peer, sources: self.sources().cloned() }))
     }
 }
 
