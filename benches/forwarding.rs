@@ -102,7 +102,7 @@ mod measured {
             }
             rates.push(members.rates(number % 2 == 1).await);
         }
-        print_pairs(&mut added);
+        print_pairs(&added);
         println!();
         print_rates(&rates);
         ExitCode::SUCCESS
@@ -285,7 +285,7 @@ mod measured {
         values[at.min(values.len() - 1)]
     }
 
-    fn print_pairs(pairs: &mut [(f64, f64)]) {
+    fn print_pairs(pairs: &[(f64, f64)]) {
         let mut direct: Vec<_> = pairs.iter().map(|pair| pair.0).collect();
         let mut through: Vec<_> = pairs.iter().map(|pair| pair.1).collect();
         let added = quantile(&mut through, 0.5) - quantile(&mut direct, 0.5);

@@ -3,7 +3,6 @@
 
 use std::pin::Pin;
 
-use bytes::Bytes;
 use futures::future::poll_fn;
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
@@ -136,7 +135,7 @@ async fn read(mut body: Body) -> (Vec<u8>, HeaderMap) {
     let (mut bytes, mut trailers) = (Vec::new(), HeaderMap::new());
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         match frame.unwrap().into_data() {
-            Ok(data) => bytes.extend_from_slice(&Bytes::from(data)),
+            Ok(data) => bytes.extend_from_slice(&data),
             Err(frame) => trailers = frame.into_trailers().unwrap(),
         }
     }
@@ -161,9 +160,10 @@ async fn answers_are_the_same_bytes_and_slow_readers_hold_nobody_up() {
     let Some(bed) = Bed::new().await else { return };
     let [m1, m2, _m3] = bed.three().await;
     assert_eq!(register(&m1, "rm", PROOF).await.unwrap(), 1);
-    let ids = std::array::from_fn::<_, 5_000, _>(|number| format!("{number:01000}"));
+    let ids: Vec<_> = (0..5_000).map(|number| format!("{number:01000}")).collect();
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
     let rm = served(&m1, "rm").await;
-    let _rm = rm.with_nodes(&ids.each_ref().map(String::as_str)).await;
+    let _rm = rm.with_nodes(&ids).await;
     let path = "/monoceros.v1.AdminService/ListNodes";
     let rm_id = "rm".to_owned();
     let of_rm = v1::ListNodesRequest { rm_id, page_size: 10_000, ..Default::default() };
