@@ -128,7 +128,7 @@ async fn rms_are_placed_until_the_lease_is_over_and_served_when_etcd_returns() {
     let come_back = async |(number, (program, _)): (usize, (Program, Duration))| {
         let Program { rm, running, n_asked } = program;
         let (_, proof) = RMS[number];
-        assert_eq!(register_with(at(number), &rm.id, proof).await, 2, "{}", rm.id);
+        assert!(register_with(at(number), &rm.id, proof).await > 1, "{}", rm.id);
         let mut program = Program::open(at(number), &rm.id, running, n_asked).await;
         assert!(program.one_more().await.is_some(), "{}", rm.id);
         (program, back.elapsed())
@@ -177,7 +177,7 @@ async fn a_proof_leaves_a_living_owner_which_forwards_other_processes() {
     let owned = m2.get("/ws/v1/cluster").await;
     let owned: serde_json::Value = serde_json::from_str(&owned).unwrap();
     assert_eq!(
-        (&owned["claims"][0]["rm"], &owned["claims"][0]["member"]),
+        (&owned["claims"][0]["rmId"], &owned["claims"][0]["member"]),
         (&"rm".into(), &"m2".into())
     );
 }

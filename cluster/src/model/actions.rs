@@ -177,7 +177,11 @@ impl World {
         if bounds.has(Kind::Twins) && self.processes.len() == bounds.members {
             actions.push(Action::Twin(index));
         }
-        if bounds.has(Kind::Drains) && process.runs() && self.next_taker(index).is_some() {
+        if bounds.has(Kind::Drains)
+            && process.runs()
+            && !process.is_drained
+            && self.next_taker(index).is_some()
+        {
             actions.push(Action::Drain(index));
         }
         if bounds.has(Kind::Orders) && process.runs() {

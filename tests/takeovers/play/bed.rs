@@ -156,7 +156,9 @@ impl Bed {
         let [first, second] = members;
         for (at, other) in [(first, second), (second, first)] {
             let process = self.service(other).process();
-            self.members[at].inner.refuse(move |from| is_cut && is_of(process, from));
+            let line = &self.members[at].inner;
+            let to = line.address;
+            line.refuse(move |from| is_cut && is_of(process, from, to));
         }
     }
 

@@ -29,7 +29,7 @@ use super::rm::{CAPACITY, SIZE};
 pub const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// Allocations that fit on a node.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number")]
+#[expect(clippy::cast_possible_truncation, reason = "a small number")]
 const FITS: usize = (CAPACITY / SIZE) as usize;
 
 /// Number of a session, counted by the RM itself from 1.

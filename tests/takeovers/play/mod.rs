@@ -174,6 +174,9 @@ impl Game {
             played.process.retire();
             played.process = start(&played.rm, &self.bed, &mut self.dice, victim);
             if fault.swaps_twice() {
+                // The first one may be registering, or reporting.
+                let pauses = [0, 5, 20, 50].map(Duration::from_millis);
+                sleep(self.dice.one_of(&pauses).unwrap_or_default()).await;
                 played.process.retire();
                 played.process = start(&played.rm, &self.bed, &mut self.dice, victim + 1);
             }
