@@ -59,6 +59,12 @@ impl Service {
         Self { address: format!("http://{address}"), rest, child, _output: output }
     }
 
+    /// Kills the service at once.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Opens a new connection.
     pub async fn client(&self) -> SchedulerClient<Channel> {
         let endpoint = Endpoint::from_shared(self.address.clone()).unwrap();
@@ -109,7 +115,8 @@ impl Drop for Service {
     fn drop(&mut self) {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         let begun = Instant::now();
-        let mut is_over = signal::kill(pid, Signal::SIGTERM).is_err();
+        let mut is_over = !matches!(self.child.try_wait(), Ok(None))
+            || signal::kill(pid, Signal::SIGTERM).is_err();
         while !is_over && begun.elapsed() < ENDS_WITHIN {
             std::thread::sleep(Duration::from_millis(5));
             is_over = !matches!(self.child.try_wait(), Ok(None));

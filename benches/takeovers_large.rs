@@ -1,0 +1,518 @@
+//! Takeovers of resource managers with 10,000 and 140,000 allocations: how long one is not served
+//! after its owner is killed, or while it is moved in order; and how many of its asks and
+//! allocations are lost or placed twice.
+//!
+//! `cargo bench --bench takeovers_large` measures 100 of each kind; `-- 20` another number, `--
+//! 140,000 killed` the rows with these words. The resource manager uses the Rust client library
+//! with its defaults. It asks for a container every 15 ms and releases the oldest one, also while
+//! nobody serves it. Making the report of its state is a part of a takeover. Needs etcd:
+//! `MONOCEROS_ETCD_PACKAGED=PROGRAM` names it, and `MONOCEROS_ETCD=install` unpacks Debian's. See
+//! docs/performance.md.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+
+mod aims;
+mod allocator;
+mod members;
+#[allow(dead_code, unreachable_pub, reason = "the tests of the store use all of it")]
+#[path = "../cluster/store/tests/etcd/servers.rs"]
+mod servers;
+mod service;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros_client::{Client, Event, Events, Options, Report, si};
+use monoceros_proto::v1;
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tonic::transport::Endpoint;
+
+use crate::aims::at_most;
+use crate::members::{Members, PATIENCE, get};
+
+const RM: &str = "bench";
+/// Members of the cluster, as long as none is lost.
+const MEMBERS: usize = 3;
+/// Time between two asks.
+const TICK: Duration = Duration::from_millis(15);
+/// Most asks without an allocation.
+const MOST_PENDING: usize = 20;
+/// Takeovers between two comparisons of the books.
+const BETWEEN_BOOKS: usize = 25;
+/// Capacity of a node, and size of an allocation.
+const CAPACITY: [(&str, i64); 3] = [("memory", 64_000), ("vcore", 64_000), ("pods", 110)];
+const SIZE: [(&str, i64); 3] = [("memory", 1_000), ("vcore", 500), ("pods", 1)];
+const QUEUES: &str =
+    "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
+
+/// A resource manager of some size, and the aims of its takeovers in seconds.
+struct Shape {
+    name: &'static str,
+    nodes: usize,
+    applications: usize,
+    allocations: usize,
+    killed: f64,
+    moved: f64,
+}
+
+const SHAPES: [Shape; 2] = [
+    Shape {
+        name: "500 nodes, 10,000 allocations",
+        nodes: 500,
+        applications: 100,
+        allocations: 10_000,
+        killed: 0.3,
+        moved: 0.1,
+    },
+    Shape {
+        name: "5,000 nodes, 140,000 allocations",
+        nodes: 5_000,
+        applications: 1_400,
+        allocations: 140_000,
+        killed: 1.2,
+        moved: 1.0,
+    },
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// The owner is killed. A new member takes its place afterwards.
+    Killed,
+    /// The resource manager is moved to another member.
+    Moved,
+}
+
+impl Cause {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "owner killed",
+            Self::Moved => "moved",
+        }
+    }
+}
+
+/// State of an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    Pending,
+    /// Allocated on this node. `is_answered`: the present session has confirmed it.
+    Running {
+        node: usize,
+        is_answered: bool,
+    },
+    Releasing,
+    Released,
+}
+
+/// The resource manager's books. Asks are numbered in the order in which they were made.
+struct Books {
+    shape: &'static Shape,
+    asks: Vec<Ask>,
+    /// Number of the first ask that may still run.
+    oldest: usize,
+    n_pending: usize,
+    n_releasing: usize,
+    /// Reported allocations that the present session has not confirmed.
+    n_unanswered: usize,
+    is_paused: bool,
+    session: u64,
+    /// Session and time of the first new allocation in the present session.
+    served: (u64, Instant),
+    /// Time to make the last report.
+    reporting: Duration,
+    /// What contradicts the history.
+    lost: Vec<String>,
+    doubled: Vec<String>,
+}
+
+impl Books {
+    fn new(shape: &'static Shape) -> Self {
+        let running = |ask| Ask::Running { node: ask % shape.nodes, is_answered: false };
+        Self {
+            shape,
+            asks: (0..shape.allocations).map(running).collect(),
+            oldest: 0,
+            n_pending: 0,
+            n_releasing: 0,
+            n_unanswered: 0,
+            is_paused: true,
+            session: 0,
+            served: (0, Instant::now()),
+            reporting: Duration::ZERO,
+            lost: Vec::new(),
+            doubled: Vec::new(),
+        }
+    }
+
+    fn message(&self, number: usize) -> si::Allocation {
+        si::Allocation::ask(self.application(number), key(number), SIZE)
+    }
+
+    fn application(&self, number: usize) -> String {
+        format!("app-{:04}", number % self.shape.applications)
+    }
+
+    /// Makes the report with which a session begins. Releases are carried out by leaving them out.
+    fn report(&mut self) -> Report {
+        let begun = Instant::now();
+        let mut allocations = Vec::with_capacity(self.shape.allocations + MOST_PENDING);
+        (self.n_unanswered, self.n_releasing) = (0, 0);
+        for number in self.oldest..self.asks.len() {
+            match &mut self.asks[number] {
+                Ask::Pending => allocations.push(self.message(number)),
+                Ask::Running { node, is_answered } => {
+                    *is_answered = false;
+                    self.n_unanswered += 1;
+                    let node = node_id(*node);
+                    allocations.push(self.message(number).running_on(node));
+                }
+                ask @ Ask::Releasing => *ask = Ask::Released,
+                Ask::Released => {}
+            }
+        }
+        let node = |number| si::NodeInfo::new(node_id(number), CAPACITY);
+        let new = |number| {
+            let application = si::AddApplicationRequest::new(self.application(number), "ada");
+            application.with_group("dev").in_queue("root.a")
+        };
+        let report = Report {
+            nodes: (0..self.shape.nodes).map(node).collect(),
+            applications: (0..self.shape.applications).map(new).collect(),
+            allocations,
+        };
+        self.reporting = begun.elapsed();
+        report
+    }
+
+    /// Makes an ask and a release, unless too much is pending.
+    fn orders(&mut self) -> (Vec<si::Allocation>, Vec<si::AllocationRelease>) {
+        if self.is_paused || self.n_pending >= MOST_PENDING || self.session == 0 {
+            return (Vec::new(), Vec::new());
+        }
+        self.asks.push(Ask::Pending);
+        self.n_pending += 1;
+        let asks = vec![self.message(self.asks.len() - 1)];
+        while self.asks[self.oldest] == Ask::Released {
+            self.oldest += 1;
+        }
+        let mut releases = Vec::new();
+        let answered = |ask: &Ask| matches!(ask, Ask::Running { is_answered: true, .. });
+        let running = (self.oldest..self.asks.len()).find(|number| answered(&self.asks[*number]));
+        if let Some(number) = running {
+            self.asks[number] = Ask::Releasing;
+            self.n_releasing += 1;
+            releases.push(si::AllocationRelease::new(self.application(number), key(number)));
+        }
+        (asks, releases)
+    }
+
+    fn take(&mut self, reply: si::AllocationResponse) {
+        for new in reply.new {
+            let (number, node) = (number(&new.allocation_key), number(&new.node_id));
+            match &mut self.asks[number] {
+                ask @ Ask::Pending => {
+                    *ask = Ask::Running { node, is_answered: true };
+                    self.n_pending -= 1;
+                    if self.served.0 != self.session {
+                        self.served = (self.session, Instant::now());
+                    }
+                }
+                Ask::Running { node: reported, is_answered }
+                    if *reported == node && !*is_answered =>
+                {
+                    *is_answered = true;
+                    self.n_unanswered -= 1;
+                }
+                other => {
+                    self.doubled.push(format!("{other:?} is placed: {}", new.allocation_key));
+                }
+            }
+        }
+        for released in reply.released {
+            match &mut self.asks[number(&released.allocation_key)] {
+                ask @ Ask::Releasing => {
+                    *ask = Ask::Released;
+                    self.n_releasing -= 1;
+                }
+                Ask::Released => {}
+                _ => self.lost.push(format!("released unasked: {released:?}")),
+            }
+        }
+        let rejected = reply.rejected_allocations.iter();
+        self.lost.extend(rejected.map(|rejected| format!("rejected: {rejected:?}")));
+    }
+
+    /// Whether nothing is under way.
+    fn is_at_rest(&self) -> bool {
+        self.n_pending + self.n_releasing + self.n_unanswered == 0
+    }
+
+    /// Compares with the allocations of the owner. Both sides must be at rest.
+    fn compare(&mut self, owned: &[NodeRow]) {
+        let mut theirs = vec![None; self.asks.len()];
+        for row in owned {
+            for allocation in &row.allocations {
+                let place = &mut theirs[number(&allocation.key)];
+                if place.replace(number(&row.id)).is_some() {
+                    self.doubled.push(format!("{} is on two nodes", allocation.key));
+                }
+            }
+        }
+        for (number, (ask, theirs)) in self.asks.iter().zip(theirs).enumerate() {
+            match (ask, theirs) {
+                (Ask::Running { node, .. }, Some(other)) if *node == other => {}
+                (Ask::Running { .. }, _) => {
+                    self.lost.push(format!("{}: {ask:?}, for the owner {theirs:?}", key(number)));
+                }
+                (_, Some(node)) => {
+                    self.doubled.push(format!("{}: {ask:?}, for the owner {node}", key(number)));
+                }
+                (_, None) => {}
+            }
+        }
+    }
+}
+
+fn key(number: usize) -> String {
+    format!("ask-{number:07}")
+}
+
+fn node_id(number: usize) -> String {
+    format!("node-{number:04}")
+}
+
+/// The number in a key or the id of a node.
+fn number(name: &str) -> usize {
+    name.split('-').nth(1).and_then(|number| number.parse().ok()).unwrap()
+}
+
+/// A node as REST shows it.
+#[derive(Deserialize)]
+struct NodeRow {
+    #[serde(rename = "nodeID")]
+    id: String,
+    #[serde(default)]
+    allocations: Vec<AllocationRow>,
+}
+
+#[derive(Deserialize)]
+struct AllocationRow {
+    #[serde(rename = "allocationKey")]
+    key: String,
+}
+
+/// The resource manager. Clones are the same one.
+#[derive(Clone)]
+struct Rm {
+    books: Arc<Mutex<Books>>,
+    news: Arc<Notify>,
+}
+
+impl Rm {
+    /// Starts a resource manager that knows all members.
+    fn start(shape: &'static Shape, members: &Members) -> Self {
+        let rm = Self { books: Arc::new(Mutex::new(Books::new(shape))), news: Arc::default() };
+        let endpoint =
+            |at: usize| Endpoint::from_shared(members.all[at].service.address.clone()).unwrap();
+        let options = Options::new(endpoint(0), RM).queues(QUEUES);
+        let options = (1..MEMBERS).fold(options, |options, at| options.endpoint(endpoint(at)));
+        let reporting = rm.clone();
+        let (client, events) = Client::start(options, move || reporting.books().report());
+        tokio::spawn(rm.clone().receive(events));
+        tokio::spawn(rm.clone().ask(client));
+        rm
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap()
+    }
+
+    async fn receive(self, mut events: Events) {
+        while let Some(event) = events.next().await {
+            match event {
+                Event::Registered { session, .. } => self.books().session = session,
+                Event::Allocations(reply) => self.books().take(reply),
+                Event::Nodes(reply) => assert!(reply.rejected.is_empty(), "{reply:?}"),
+                Event::Applications(reply) => assert!(reply.rejected.is_empty(), "{reply:?}"),
+                Event::Disconnected(_) => {}
+                Event::Ended(status) => panic!("{status:?}"),
+            }
+            self.news.notify_waiters();
+        }
+    }
+
+    async fn ask(self, client: Client) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let (asks, releases) = self.books().orders();
+            if !asks.is_empty() {
+                client.ask(asks).await.unwrap();
+            }
+            if !releases.is_empty() {
+                client.release(releases).await.unwrap();
+            }
+        }
+    }
+
+    /// Waits until the books are as wanted.
+    async fn until(&self, what: &str, reached: impl Fn(&Books) -> bool) {
+        let wait = async {
+            loop {
+                let news = self.news.notified();
+                if reached(&self.books()) {
+                    return;
+                }
+                news.await;
+            }
+        };
+        assert!(timeout(PATIENCE, wait).await.is_ok(), "not {what} within {PATIENCE:?}");
+    }
+}
+
+/// Times of the takeovers of a row.
+#[derive(Default)]
+struct Times {
+    /// Seconds from the cause to the first new allocation.
+    took: Vec<f64>,
+    /// Seconds of that for making the report.
+    reporting: Vec<f64>,
+}
+
+struct Game {
+    members: Members,
+    rm: Rm,
+}
+
+impl Game {
+    async fn start(shape: &'static Shape) -> Option<Self> {
+        let mut members = Members::on_etcd().await?;
+        for _ in 0..MEMBERS {
+            members.start_one().await;
+        }
+        members.until_known().await;
+        let rm = Rm::start(shape, &members);
+        rm.until("known", |books| books.session > 0 && books.is_at_rest()).await;
+        rm.books().is_paused = false;
+        Some(Self { members, rm })
+    }
+
+    async fn measure(&mut self, cause: Cause, n: usize) -> Times {
+        let mut times = Times::default();
+        for number in 1..=n {
+            let owner = self.members.owner_of(RM).await;
+            let before = self.rm.books().session;
+            self.rm.until("served", |books| books.served.0 == before).await;
+            let begun = match cause {
+                Cause::Killed => {
+                    let begun = Instant::now();
+                    self.members.all[owner].service.kill();
+                    begun
+                }
+                Cause::Moved => self.move_from(owner).await,
+            };
+            self.rm.until("served again", |books| books.served.0 > before).await;
+            let (served, reporting) = {
+                let books = self.rm.books();
+                (books.served.1, books.reporting)
+            };
+            times.took.push(served.saturating_duration_since(begun).as_secs_f64());
+            times.reporting.push(reporting.as_secs_f64());
+            self.rm.until("answered", |books| books.n_unanswered == 0).await;
+            if matches!(cause, Cause::Killed) {
+                self.members.all.remove(owner);
+                self.members.start_one().await;
+                self.members.until_known().await;
+            } else {
+                sleep(Duration::from_millis(500)).await;
+            }
+            if number % BETWEEN_BOOKS == 0 || number == n {
+                self.compare().await;
+            }
+        }
+        times
+    }
+
+    /// Moves the resource manager to the next member. Returns the time of the call.
+    async fn move_from(&self, owner: usize) -> Instant {
+        let to = self.members.all[(owner + 1) % MEMBERS].id.clone();
+        let address = self.members.all[owner].service.address.clone();
+        let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+        let (rm_id, reason) = (RM.to_owned(), String::new());
+        let request = v1::MoveResourceManagerRequest { rm_id, to, reason };
+        let begun = Instant::now();
+        AdminServiceClient::new(channel).move_resource_manager(request).await.unwrap();
+        begun
+    }
+
+    /// Lets the resource manager rest, and compares its books with those of its owner.
+    async fn compare(&self) {
+        self.rm.books().is_paused = true;
+        self.rm.until("at rest", Books::is_at_rest).await;
+        let owner = &self.members.all[self.members.owner_of(RM).await];
+        let path = format!("/ws/v1/partition/%5B{RM}%5Ddefault/nodes");
+        let (status, body) = get(&owner.service.rest, &path).await;
+        assert_eq!(status, 200, "{body}");
+        let nodes: Vec<NodeRow> = serde_json::from_str(&body).unwrap();
+        let mut books = self.rm.books();
+        books.compare(&nodes);
+        books.is_paused = false;
+    }
+}
+
+/// The value below which this share of the values is.
+fn at(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values[rank.clamp(1, values.len()) - 1]
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let number = words.iter().find_map(|word| word.parse::<usize>().ok());
+    let words: Vec<_> = words.iter().filter(|word| word.parse::<usize>().is_err()).collect();
+    let is_wanted = |row: &str| words.iter().all(|word| row.contains(word.as_str()));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    println!(
+        "| resource manager | cause | takeovers | p50, s | p99, s | worst, s | of that its report, p50, s | aim: p99 |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let (mut lost, mut doubled) = (Vec::new(), Vec::new());
+    for shape in &SHAPES {
+        let row = |cause: Cause| format!("{} {}", shape.name, cause.name());
+        let mut causes = vec![(Cause::Killed, shape.killed), (Cause::Moved, shape.moved)];
+        causes.retain(|(cause, _)| is_wanted(&row(*cause)));
+        if causes.is_empty() {
+            continue;
+        }
+        let Some(mut game) = runtime.block_on(Game::start(shape)) else {
+            return ExitCode::FAILURE;
+        };
+        for (cause, aim) in causes {
+            let mut times = runtime.block_on(game.measure(cause, number.unwrap_or(100)));
+            let [median, late, worst] = [0.5, 0.99, 1.0].map(|share| at(&mut times.took, share));
+            let (late, reporting) = (at_most(late, aim, 2), at(&mut times.reporting, 0.5));
+            println!(
+                "| {} | {} | {} | {median:.2} | {late} | {worst:.2} | {reporting:.2} | {aim} |",
+                shape.name,
+                cause.name(),
+                times.took.len(),
+            );
+        }
+        let mut books = game.rm.books();
+        lost.append(&mut books.lost);
+        doubled.append(&mut books.doubled);
+    }
+    println!("| lost: {}, doubled: {} | | | | | | | |", lost.len(), doubled.len());
+    if lost.is_empty() && doubled.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("lost: {lost:#?}\ndoubled: {doubled:#?}");
+    ExitCode::FAILURE
+}
