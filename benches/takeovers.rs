@@ -2,7 +2,8 @@
 //! fault, by its cause and by the kind of client; and how many asks are lost or placed twice.
 //!
 //! `cargo bench --bench takeovers` measures 1,000, in about an hour; `-- 100` another number,
-//! `-- 100 17` with the seed 17. Needs etcd: `MONOCEROS_ETCD_PACKAGED=PROGRAM` names it, and
+//! `-- 100 17` with the seed 17. `-- rolling` measures 20 rolling restarts of all members; `-- rolling
+//! 5 17` as before. Needs etcd: `MONOCEROS_ETCD_PACKAGED=PROGRAM` names it, and
 //! `MONOCEROS_ETCD=install` unpacks Debian's. See docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
@@ -26,20 +27,18 @@ fn main() {
 
 #[cfg(feature = "cluster")]
 fn main() -> std::process::ExitCode {
+    let is_rolling = std::env::args().any(|argument| argument == "rolling");
     let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
-    let takeovers = usize::try_from(numbers.next().unwrap_or(1_000)).unwrap();
+    let times = numbers.next().unwrap_or(if is_rolling { 20 } else { 1_000 });
+    let times = usize::try_from(times).unwrap();
     let seed = numbers.next().unwrap_or_else(|| u64::from(std::process::id()));
-    let lease = std::time::Duration::from_secs(5);
-    let plan = play::Plan { seed, lease, takeovers, is_short: false, only: None };
     eprintln!("seed {seed}");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let Some(outcome) = runtime.block_on(play::play(&plan)) else {
-        return std::process::ExitCode::FAILURE;
-    };
-    let (samples, verdict) = (&outcome.samples, &outcome.verdict);
-    println!("{}", play::figures::table(samples, &outcome.faults));
-    println!("| all | all | {} | | | |", samples.len());
-    println!("| lost: {}, doubled: {} | | | | | |", verdict.lost.len(), verdict.doubled.len());
+    let outcome = runtime.block_on(async {
+        if is_rolling { roll(seed, times).await } else { take_over(seed, times).await }
+    });
+    let Some(outcome) = outcome else { return std::process::ExitCode::FAILURE };
+    let verdict = &outcome.verdict;
     if verdict.is_good() {
         let n_faults: usize = outcome.faults.values().sum();
         eprintln!("{n_faults} faults, {} allocations", outcome.n_allocations);
@@ -47,4 +46,29 @@ fn main() -> std::process::ExitCode {
     }
     eprintln!("{verdict}\n{}", outcome.account);
     std::process::ExitCode::FAILURE
+}
+
+#[cfg(feature = "cluster")]
+const LEASE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Prints the table of takeovers.
+#[cfg(feature = "cluster")]
+async fn take_over(seed: u64, takeovers: usize) -> Option<play::Outcome> {
+    let plan = play::Plan { seed, lease: LEASE, takeovers, is_short: false, only: None };
+    let outcome = play::play(&plan).await?;
+    let (samples, verdict) = (&outcome.samples, &outcome.verdict);
+    println!("{}", play::figures::table(samples, &outcome.faults));
+    println!("| all | all | {} | | | |", samples.len());
+    println!("| lost: {}, doubled: {} | | | | | |", verdict.lost.len(), verdict.doubled.len());
+    Some(outcome)
+}
+
+/// Prints the table of rolling restarts.
+#[cfg(feature = "cluster")]
+async fn roll(seed: u64, times: usize) -> Option<play::Outcome> {
+    let (gaps, outcome) = play::rolling::roll(LEASE, seed, times).await?;
+    let verdict = &outcome.verdict;
+    println!("{}", play::rolling::table(&gaps));
+    println!("| lost: {}, doubled: {} | | | |", verdict.lost.len(), verdict.doubled.len());
+    Some(outcome)
 }

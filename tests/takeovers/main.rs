@@ -1,5 +1,6 @@
 //! Twenty takeovers on a real etcd, of RMs that are under load: none of their asks is lost or
-//! placed twice. `cargo bench --bench takeovers` plays a thousand, and measures them.
+//! placed twice. `cargo bench --bench takeovers` plays a thousand, and measures them. The same in a
+//! rolling restart of all members.
 //!
 //! The seed is printed. Another one, or as many takeovers as one likes:
 //!
@@ -24,8 +25,13 @@ mod servers;
 
 use std::time::Duration;
 
+use tokio::sync::Mutex;
+
 use crate::play::faults::Cause;
-use crate::play::{Plan, figures, play};
+use crate::play::{Plan, figures, play, rolling};
+
+/// The right to use the machine: a member that gets no processor loses its lease.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
@@ -33,6 +39,7 @@ fn number(variable: &str) -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_ask_is_lost_or_placed_twice_in_twenty_takeovers() {
+    let _alone = ALONE.lock().await;
     let seed = number("TAKEOVERS_SEED").unwrap_or(7);
     let takeovers = usize::try_from(number("TAKEOVERS").unwrap_or(20)).unwrap();
     let only = std::env::var("TAKEOVERS_ONLY").ok().map(|names| Cause::named(&names));
@@ -45,4 +52,17 @@ async fn no_ask_is_lost_or_placed_twice_in_twenty_takeovers() {
     eprintln!("{n_faults} faults, {} allocations", outcome.n_allocations);
     assert!(outcome.verdict.is_good(), "{}\n{}", outcome.verdict, outcome.account);
     assert!(plan.only.is_some() || outcome.samples.len() >= takeovers);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_restart_loses_no_ask() {
+    let _alone = ALONE.lock().await;
+    let lease = Duration::from_secs(3);
+    let Some((gaps, outcome)) = rolling::roll(lease, 7, 1).await else { return };
+    eprintln!("{}", rolling::table(&gaps));
+    assert!(outcome.verdict.is_good(), "{}\n{}", outcome.verdict, outcome.account);
+    // A client with a proof waits for nothing but the hand-over.
+    let proven = gaps.iter().filter(|(kind, _)| kind.proves());
+    let longest = proven.flat_map(|(_, gaps)| gaps).max().unwrap();
+    assert!(*longest < 2 * lease, "{longest:?}\n{}", outcome.account);
 }

@@ -10,6 +10,7 @@ mod library;
 mod lines;
 mod one_stream;
 pub mod rm;
+pub mod rolling;
 pub mod stock;
 mod three_streams;
 
@@ -58,17 +59,7 @@ pub struct Outcome {
 
 /// Plays a plan. Stops at the first violation. `None` without a program of etcd.
 pub async fn play(plan: &Plan) -> Option<Outcome> {
-    let bed = Bed::start(plan.lease).await?;
-    let mut dice = Dice(plan.seed);
-    let mut rms = Vec::new();
-    for (at, kind) in Kind::ALL.into_iter().enumerate() {
-        let rm = TestRm::start(kind);
-        let process = start(&rm, &bed, &mut dice, at);
-        rms.push(Played { rm, process });
-    }
-    let shows = std::env::var_os("TAKEOVERS_SHOW").is_some();
-    let mut game = Game { bed, rms, dice, shows, outcome: Outcome::default() };
-    game.all_served(Instant::now()).await;
+    let mut game = Game::start(plan.lease, plan.seed).await?;
     let (mut causes, mut rounds) = (Vec::new(), 0);
     let is_enough = |outcome: &Outcome| match plan.only {
         // They may end no session.
@@ -137,6 +128,23 @@ struct Game {
 }
 
 impl Game {
+    /// Starts an etcd, three members, and an RM of each kind, and waits until all are served. `None`
+    /// without a program of etcd.
+    async fn start(lease: Duration, seed: u64) -> Option<Self> {
+        let bed = Bed::start(lease).await?;
+        let mut dice = Dice(seed);
+        let mut rms = Vec::new();
+        for (at, kind) in Kind::ALL.into_iter().enumerate() {
+            let rm = TestRm::start(kind);
+            let process = start(&rm, &bed, &mut dice, at);
+            rms.push(Played { rm, process });
+        }
+        let shows = std::env::var_os("TAKEOVERS_SHOW").is_some();
+        let game = Self { bed, rms, dice, shows, outcome: Outcome::default() };
+        game.all_served(Instant::now()).await;
+        Some(game)
+    }
+
     /// Lets one fault strike, and measures how long the RMs that it concerns are not served.
     async fn strike(&mut self, cause: Cause, is_short: bool) {
         if !is_short && matches!(cause, Cause::Freeze | Cause::Stall) {

@@ -113,6 +113,9 @@ struct State {
     /// Time of the first allocation of each session that answers an ask.
     served: BTreeMap<Session, Instant>,
     last_served: Instant,
+    /// Longest time between two answered asks, and when the present one began.
+    longest_gap: Duration,
+    gap_begun: Instant,
     pending: BTreeSet<String>,
     running: Running,
     releasing: BTreeSet<String>,
@@ -140,6 +143,8 @@ impl TestRm {
             session: 0,
             served: BTreeMap::new(),
             last_served: begun,
+            longest_gap: Duration::ZERO,
+            gap_begun: begun,
             pending: BTreeSet::new(),
             running: BTreeMap::new(),
             releasing: BTreeSet::new(),
@@ -227,6 +232,8 @@ impl TestRm {
             state.running.insert(key, (node, uuid));
             state.served.entry(session).or_insert(at);
             state.last_served = at;
+            let gap = at.saturating_duration_since(state.gap_begun);
+            (state.longest_gap, state.gap_begun) = (state.longest_gap.max(gap), at);
         }
         drop(state);
         self.news.notify_waiters();
@@ -301,6 +308,14 @@ impl TestRm {
     /// Time of the last answered ask.
     pub fn last_served(&self) -> Instant {
         self.state().last_served
+    }
+
+    /// Returns the longest time between two answered asks since the last call. Counts anew from now
+    /// on.
+    pub fn take_longest_gap(&self) -> Duration {
+        let mut state = self.state();
+        state.gap_begun = Instant::now();
+        std::mem::take(&mut state.longest_gap)
     }
 
     /// Stops the load, or lets it go on.
