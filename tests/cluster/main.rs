@@ -4,6 +4,7 @@
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used)]
 
+mod alone;
 mod configuration;
 mod faults;
 mod forwarding;
