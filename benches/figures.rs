@@ -37,7 +37,15 @@ const END: &str = "<!-- end of figures -->";
 const MACHINE: &str = "machine";
 
 /// Benchmarks that take minutes for one table, or need etcd, and are run only if named.
-const LONG: [&str; 5] = ["churn", "forwarding", "preemption in vain", "soak", "takeovers"];
+const LONG: [&str; 7] = [
+    "arbiters",
+    "churn",
+    "forwarding",
+    "preemption in vain",
+    "soak",
+    "takeovers",
+    "takeovers_large",
+];
 
 /// Returns the marks of a document, in order.
 fn marks(document: &str) -> Vec<String> {
