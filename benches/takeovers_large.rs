@@ -405,9 +405,9 @@ impl Game {
     async fn measure(&mut self, cause: Cause, n: usize) -> Times {
         let mut times = Times::default();
         for number in 1..=n {
+            self.rm.until("served", |books| books.served.0 == books.session).await;
             let owner = self.members.owner_of(RM).await;
             let before = self.rm.books().session;
-            self.rm.until("served", |books| books.served.0 == before).await;
             let begun = match cause {
                 Cause::Killed => {
                     let begun = Instant::now();
@@ -443,11 +443,19 @@ impl Game {
         let to = self.members.all[(owner + 1) % MEMBERS].id.clone();
         let address = self.members.all[owner].service.address.clone();
         let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+        let mut admin = AdminServiceClient::new(channel);
         let (rm_id, reason) = (RM.to_owned(), String::new());
         let request = v1::MoveResourceManagerRequest { rm_id, to, reason };
-        let begun = Instant::now();
-        AdminServiceClient::new(channel).move_resource_manager(request).await.unwrap();
-        begun
+        let since = Instant::now();
+        loop {
+            let begun = Instant::now();
+            match admin.move_resource_manager(request.clone()).await {
+                Ok(_) => return begun,
+                Err(status) => assert!(since.elapsed() < PATIENCE, "{status}"),
+            }
+            // Refused while a registration is under way.
+            sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Lets the resource manager rest, and compares its books with those of its owner.
@@ -478,7 +486,6 @@ fn main() -> ExitCode {
     let number = words.iter().find_map(|word| word.parse::<usize>().ok());
     let words: Vec<_> = words.iter().filter(|word| word.parse::<usize>().is_err()).collect();
     let is_wanted = |row: &str| words.iter().all(|word| row.contains(word.as_str()));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     println!(
         "| resource manager | cause | takeovers | p50, s | p99, s | worst, s | of that its report, p50, s | aim: p99 |"
     );
@@ -491,6 +498,8 @@ fn main() -> ExitCode {
         if causes.is_empty() {
             continue;
         }
+        // The tasks of a resource manager end with it.
+        let runtime = tokio::runtime::Runtime::new().unwrap();
         let Some(mut game) = runtime.block_on(Game::start(shape)) else {
             return ExitCode::FAILURE;
         };

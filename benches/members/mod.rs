@@ -26,9 +26,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An etcd with members.
 pub struct Members {
+    /// Before the etcd, so that they end first when this is dropped.
+    pub all: Vec<Member>,
     etcd: Server,
     arbiter: Arbiter,
-    pub all: Vec<Member>,
     /// Number of members that were ever started, for their ids.
     n_started: usize,
 }
@@ -47,7 +48,7 @@ impl Members {
         let store = Etcd::new(&ClusterName::new("monoceros").unwrap(), options(&etcd)).unwrap();
         ready(&store).await.unwrap();
         let arbiter = Arbiter::new(Arc::new(store));
-        Some(Self { etcd, arbiter, all: Vec::new(), n_started: 0 })
+        Some(Self { all: Vec::new(), etcd, arbiter, n_started: 0 })
     }
 
     /// Starts a member with an id that no other had, and waits until it may decide.
