@@ -13,6 +13,7 @@
 
 mod aims;
 mod allocator;
+mod books;
 mod members;
 #[allow(dead_code, unreachable_pub, reason = "the tests of the store use all of it")]
 #[path = "../cluster/store/tests/etcd/servers.rs"]
@@ -24,14 +25,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
-use monoceros_client::{Client, Event, Events, Options, Report, si};
+use monoceros_client::{Client, Event, Events, Options};
 use monoceros_proto::v1;
-use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tonic::transport::Endpoint;
 
 use crate::aims::at_most;
+use crate::books::{Books, NodeRow, Shape};
 use crate::members::{Members, PATIENCE, get};
 
 const RM: &str = "bench";
@@ -39,25 +40,10 @@ const RM: &str = "bench";
 const MEMBERS: usize = 3;
 /// Time between two asks.
 const TICK: Duration = Duration::from_millis(15);
-/// Most asks without an allocation.
-const MOST_PENDING: usize = 20;
 /// Takeovers between two comparisons of the books.
 const BETWEEN_BOOKS: usize = 25;
-/// Capacity of a node, and size of an allocation.
-const CAPACITY: [(&str, i64); 3] = [("memory", 64_000), ("vcore", 64_000), ("pods", 110)];
-const SIZE: [(&str, i64); 3] = [("memory", 1_000), ("vcore", 500), ("pods", 1)];
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
-
-/// A resource manager of some size, and the aims of its takeovers in seconds.
-struct Shape {
-    name: &'static str,
-    nodes: usize,
-    applications: usize,
-    allocations: usize,
-    killed: f64,
-    moved: f64,
-}
 
 const SHAPES: [Shape; 2] = [
     Shape {
@@ -93,216 +79,6 @@ impl Cause {
             Self::Moved => "moved",
         }
     }
-}
-
-/// State of an ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
-    Pending,
-    /// Allocated on this node. `is_answered`: the present session has confirmed it.
-    Running {
-        node: usize,
-        is_answered: bool,
-    },
-    Releasing,
-    Released,
-}
-
-/// The resource manager's books. Asks are numbered in the order in which they were made.
-struct Books {
-    shape: &'static Shape,
-    asks: Vec<Ask>,
-    /// Number of the first ask that may still run.
-    oldest: usize,
-    n_pending: usize,
-    n_releasing: usize,
-    /// Reported allocations that the present session has not confirmed.
-    n_unanswered: usize,
-    is_paused: bool,
-    session: u64,
-    /// Session and time of the first new allocation in the present session.
-    served: (u64, Instant),
-    /// Time to make the last report.
-    reporting: Duration,
-    /// What contradicts the history.
-    lost: Vec<String>,
-    doubled: Vec<String>,
-}
-
-impl Books {
-    fn new(shape: &'static Shape) -> Self {
-        let running = |ask| Ask::Running { node: ask % shape.nodes, is_answered: false };
-        Self {
-            shape,
-            asks: (0..shape.allocations).map(running).collect(),
-            oldest: 0,
-            n_pending: 0,
-            n_releasing: 0,
-            n_unanswered: 0,
-            is_paused: true,
-            session: 0,
-            served: (0, Instant::now()),
-            reporting: Duration::ZERO,
-            lost: Vec::new(),
-            doubled: Vec::new(),
-        }
-    }
-
-    fn message(&self, number: usize) -> si::Allocation {
-        si::Allocation::ask(self.application(number), key(number), SIZE)
-    }
-
-    fn application(&self, number: usize) -> String {
-        format!("app-{:04}", number % self.shape.applications)
-    }
-
-    /// Makes the report with which a session begins. Releases are carried out by leaving them out.
-    fn report(&mut self) -> Report {
-        let begun = Instant::now();
-        let mut allocations = Vec::with_capacity(self.shape.allocations + MOST_PENDING);
-        (self.n_unanswered, self.n_releasing) = (0, 0);
-        for number in self.oldest..self.asks.len() {
-            match &mut self.asks[number] {
-                Ask::Pending => allocations.push(self.message(number)),
-                Ask::Running { node, is_answered } => {
-                    *is_answered = false;
-                    self.n_unanswered += 1;
-                    let node = node_id(*node);
-                    allocations.push(self.message(number).running_on(node));
-                }
-                ask @ Ask::Releasing => *ask = Ask::Released,
-                Ask::Released => {}
-            }
-        }
-        let node = |number| si::NodeInfo::new(node_id(number), CAPACITY);
-        let new = |number| {
-            let application = si::AddApplicationRequest::new(self.application(number), "ada");
-            application.with_group("dev").in_queue("root.a")
-        };
-        let report = Report {
-            nodes: (0..self.shape.nodes).map(node).collect(),
-            applications: (0..self.shape.applications).map(new).collect(),
-            allocations,
-        };
-        self.reporting = begun.elapsed();
-        report
-    }
-
-    /// Makes an ask and a release, unless too much is pending.
-    fn orders(&mut self) -> (Vec<si::Allocation>, Vec<si::AllocationRelease>) {
-        if self.is_paused || self.n_pending >= MOST_PENDING || self.session == 0 {
-            return (Vec::new(), Vec::new());
-        }
-        self.asks.push(Ask::Pending);
-        self.n_pending += 1;
-        let asks = vec![self.message(self.asks.len() - 1)];
-        while self.asks[self.oldest] == Ask::Released {
-            self.oldest += 1;
-        }
-        let mut releases = Vec::new();
-        let answered = |ask: &Ask| matches!(ask, Ask::Running { is_answered: true, .. });
-        let running = (self.oldest..self.asks.len()).find(|number| answered(&self.asks[*number]));
-        if let Some(number) = running {
-            self.asks[number] = Ask::Releasing;
-            self.n_releasing += 1;
-            releases.push(si::AllocationRelease::new(self.application(number), key(number)));
-        }
-        (asks, releases)
-    }
-
-    fn take(&mut self, reply: si::AllocationResponse) {
-        for new in reply.new {
-            let (number, node) = (number(&new.allocation_key), number(&new.node_id));
-            match &mut self.asks[number] {
-                ask @ Ask::Pending => {
-                    *ask = Ask::Running { node, is_answered: true };
-                    self.n_pending -= 1;
-                    if self.served.0 != self.session {
-                        self.served = (self.session, Instant::now());
-                    }
-                }
-                Ask::Running { node: reported, is_answered }
-                    if *reported == node && !*is_answered =>
-                {
-                    *is_answered = true;
-                    self.n_unanswered -= 1;
-                }
-                other => {
-                    self.doubled.push(format!("{other:?} is placed: {}", new.allocation_key));
-                }
-            }
-        }
-        for released in reply.released {
-            match &mut self.asks[number(&released.allocation_key)] {
-                ask @ Ask::Releasing => {
-                    *ask = Ask::Released;
-                    self.n_releasing -= 1;
-                }
-                Ask::Released => {}
-                _ => self.lost.push(format!("released unasked: {released:?}")),
-            }
-        }
-        let rejected = reply.rejected_allocations.iter();
-        self.lost.extend(rejected.map(|rejected| format!("rejected: {rejected:?}")));
-    }
-
-    /// Whether nothing is under way.
-    fn is_at_rest(&self) -> bool {
-        self.n_pending + self.n_releasing + self.n_unanswered == 0
-    }
-
-    /// Compares with the allocations of the owner. Both sides must be at rest.
-    fn compare(&mut self, owned: &[NodeRow]) {
-        let mut theirs = vec![None; self.asks.len()];
-        for row in owned {
-            for allocation in &row.allocations {
-                let place = &mut theirs[number(&allocation.key)];
-                if place.replace(number(&row.id)).is_some() {
-                    self.doubled.push(format!("{} is on two nodes", allocation.key));
-                }
-            }
-        }
-        for (number, (ask, theirs)) in self.asks.iter().zip(theirs).enumerate() {
-            match (ask, theirs) {
-                (Ask::Running { node, .. }, Some(other)) if *node == other => {}
-                (Ask::Running { .. }, _) => {
-                    self.lost.push(format!("{}: {ask:?}, for the owner {theirs:?}", key(number)));
-                }
-                (_, Some(node)) => {
-                    self.doubled.push(format!("{}: {ask:?}, for the owner {node}", key(number)));
-                }
-                (_, None) => {}
-            }
-        }
-    }
-}
-
-fn key(number: usize) -> String {
-    format!("ask-{number:07}")
-}
-
-fn node_id(number: usize) -> String {
-    format!("node-{number:04}")
-}
-
-/// The number in a key or the id of a node.
-fn number(name: &str) -> usize {
-    name.split('-').nth(1).and_then(|number| number.parse().ok()).unwrap()
-}
-
-/// A node as REST shows it.
-#[derive(Deserialize)]
-struct NodeRow {
-    #[serde(rename = "nodeID")]
-    id: String,
-    #[serde(default)]
-    allocations: Vec<AllocationRow>,
-}
-
-#[derive(Deserialize)]
-struct AllocationRow {
-    #[serde(rename = "allocationKey")]
-    key: String,
 }
 
 /// The resource manager. Clones are the same one.
