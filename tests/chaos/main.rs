@@ -24,6 +24,9 @@
 mod bed;
 mod belief;
 mod compare;
+#[cfg(feature = "cluster")]
+#[path = "../takeovers/play/connections.rs"]
+mod connections;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod oldest;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tonic::transport::Channel;
 
-use super::lines::is_of;
+use super::connections::is_of;
 use crate::harness::{Proxy, Service, http_at};
 use crate::servers::{Program, Server, free_port, ready};
 

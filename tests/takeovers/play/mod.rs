@@ -3,11 +3,11 @@
 //! measured, and the histories of the RMs are checked.
 
 pub mod bed;
+mod connections;
 pub mod faults;
 pub mod figures;
 pub mod history;
 mod library;
-mod lines;
 mod one_stream;
 pub mod rm;
 pub mod rolling;
