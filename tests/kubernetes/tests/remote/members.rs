@@ -1,8 +1,8 @@
 //! The engine loses the member of a cluster that served it. The members are schedulers that know
 //! nothing of each other, behind proxies that name all members to those who register.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response};
@@ -126,7 +126,7 @@ fn the_engine_goes_to_another_member_when_its_own_is_lost() {
         second.scheduler.settle().await;
 
         let queues = QUEUES.replace("root", "root, queues: [{name: later}]");
-        engine.send(EngineOrder::Configure { queues, extra: Default::default() }).await.unwrap();
+        engine.send(EngineOrder::Configure { queues, extra: BTreeMap::new() }).await.unwrap();
         loop {
             if let Notification::Configured(outcome) = next(&mut notifications).await {
                 assert_eq!(outcome, Ok(()));
