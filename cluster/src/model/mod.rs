@@ -107,8 +107,11 @@ fn set<N: std::str::FromStr>(name: &str, default: N) -> N {
 
 /// Searches, and fails with the steps that lead to a violation.
 fn holds(name: &str, bounds: &Bounds) {
+    let begun = std::time::Instant::now();
     let found = search(bounds, None);
-    println!("{name}: {} states{}", found.states, if found.is_cut { ", cut" } else { "" });
+    let (states, depth, seconds) = (found.states, found.depth, begun.elapsed().as_secs_f32());
+    let cut = if found.is_cut { ", cut" } else { "" };
+    println!("{name}: {states} states, at most {depth} steps, {seconds:.1} s{cut}");
     if let Some(violation) = found.violation {
         panic!("{name}:\n{violation}");
     }

@@ -18,12 +18,16 @@ use crate::rules::Rule;
 struct Way {
     action: Action,
     before: Option<Rc<Self>>,
+    /// Number of steps.
+    depth: usize,
 }
 
 /// Result of a search.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) states: usize,
+    /// Steps of the longest way to a state.
+    pub(super) depth: usize,
     /// Steps and the property that they violate. `None`: all states are right.
     pub(super) violation: Option<String>,
     /// Whether the search stopped at its bound of states.
@@ -59,10 +63,13 @@ pub(super) fn search(bounds: &Bounds, left_out: Option<Rule>) -> Found {
         first.act(bounds, action);
     }
     open.push_back((first, None));
-    let found = |states, violation, is_cut| Found { states, violation, is_cut };
+    let mut longest = 0;
     while let Some((world, way)) =
         if bounds.has(Kind::BreadthFirst) { open.pop_front() } else { open.pop_back() }
     {
+        let depth = way.as_ref().map_or(0, |way| way.depth);
+        longest = longest.max(depth);
+        let found = |states, violation, is_cut| Found { states, depth: longest, violation, is_cut };
         let print = fingerprint(&world);
         if !seen.insert(print) {
             continue;
@@ -80,10 +87,10 @@ pub(super) fn search(bounds: &Bounds, left_out: Option<Rule>) -> Found {
             let mut next = world.clone();
             next.act(bounds, &action);
             if !seen.contains(&fingerprint(&next)) {
-                let way = Way { action, before: way.clone() };
+                let way = Way { action, before: way.clone(), depth: depth + 1 };
                 open.push_back((next, Some(Rc::new(way))));
             }
         }
     }
-    found(seen.len(), None, false)
+    Found { states: seen.len(), depth: longest, violation: None, is_cut: false }
 }
