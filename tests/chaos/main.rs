@@ -25,6 +25,7 @@ mod bed;
 mod belief;
 mod compare;
 #[cfg(feature = "cluster")]
+#[allow(unreachable_pub, reason = "takeovers share it")]
 #[path = "../takeovers/play/connections.rs"]
 mod connections;
 #[path = "../harness/mod.rs"]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod access;
+#[allow(dead_code, reason = "tests of clusters use all of it")]
 mod servers;
 
 use std::sync::Arc;
