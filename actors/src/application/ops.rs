@@ -43,8 +43,11 @@ impl Application {
     pub(super) fn ordered(&mut self, mut baton: Box<Baton>, ops: Vec<Op>) {
         let _timer = baton.tally.message(ActorKind::Application);
         self.visited(baton, |application, baton, effects| {
-            // Most orders make one event.
-            effects.happened.reserve(ops.len());
+            // Most orders make one event, but a report makes none here.
+            let is_report = |op: &Op| matches!(op, Op::Existing(_));
+            if !ops.iter().all(is_report) {
+                effects.happened.reserve(ops.len());
+            }
             let mut ops = ops.into_iter();
             while let Some(op) = ops.next() {
                 if let Some(rest) = application.apply(op, baton, effects) {

@@ -139,7 +139,7 @@ impl Application {
         let whose = self.slot;
         let mut entry = Allocation::new(whose, spec, node, created_ns, baton.now_ns);
         entry.uuid = Arc::clone(uuid);
-        let (form, resources) = (entry.spec.form, entry.resources().clone());
+        let (form, resources) = (entry.spec.form, Arc::clone(&entry.spec.resources));
         let is_placeholder = entry.spec.placeholder;
         let member_of = entry.spec.member_of().cloned();
         let allocated = baton.allocated(&self.owner, &entry);
@@ -149,7 +149,7 @@ impl Application {
         self.book.allocations.insert(Arc::clone(uuid), id);
         self.runs(slot, effects);
         baton.books.unsettled.changed(node);
-        effects.node_work.push((node, NodeWork::Hold(id, resources.clone())));
+        effects.node_work.push((node, NodeWork::Hold(id, Arc::clone(&resources))));
         effects.reported.add(&resources);
         effects.delta.allocated.add(&resources);
         (effects.touched, effects.is_unchecked) = (true, true);

@@ -11,7 +11,9 @@
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every
 //!   message (`docs/nodes.md#what-is-available`).
-//! * `allocated` is the sum of the allocations in `holds`.
+//! * `allocated` is the sum of the allocations in `holds`. Reported allocations that were gathered
+//!   (`step::visit`) are not among them until the node gets its mail for them, before anything reads
+//!   a node.
 //! * A node that drains or is not ready refuses a placement unless the ask requires this very node,
 //!   and still does all [work](NodeMail::Work).
 //!
@@ -52,6 +54,8 @@ pub(crate) enum NodeMail {
     Place(Placement),
     /// The [`NodeWork`] of a visit. The node does its part, and the baton goes on.
     Work(Box<Consequences>),
+    /// The node holds the amounts that visits have gathered for it, and the baton goes on.
+    Gathered,
     /// A survey that stops here.
     Survey(Box<Surveyor>),
 }
@@ -230,11 +234,15 @@ impl Node {
         self.work(NodeWork::Swap { placeholder, real, change }, baton);
     }
 
-    /// Holds an allocation. If others do not use the node, the amount is subtracted from the
-    /// available amount directly: the sum of all allocations is bounded ([`Books::allocated`]), so
-    /// no difference saturates.
     fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
         self.holds.push(allocation);
+        self.hold_amount(resources, baton);
+    }
+
+    /// Holds the amount of allocations. If others do not use the node, the amount is subtracted from
+    /// the available amount directly: the sum of all allocations is bounded ([`Books::allocated`]),
+    /// so no difference saturates.
+    fn hold_amount(&mut self, resources: &Resources, baton: &mut Baton) {
         self.allocated.add(resources);
         // The ask may name resources with the amount zero.
         self.allocated.prune();
@@ -410,6 +418,7 @@ impl Visited for Node {
         match mail {
             NodeMail::Place(placement) => self.asked(baton, placement),
             NodeMail::Work(consequences) => self.worked(baton, *consequences),
+            NodeMail::Gathered => self.hold_gathered(baton),
             NodeMail::Survey(surveyor) => self.surveyed(baton, surveyor),
         }
     }
@@ -434,6 +443,20 @@ impl Node {
             self.work(work, &mut baton);
         }
         baton.follow(consequences);
+    }
+
+    /// Holds the amounts that visits have gathered for this node.
+    fn hold_gathered(&mut self, mut baton: Box<Baton>) {
+        let _timer = baton.tally.message(ActorKind::Node);
+        let mut amount = Resources::new();
+        while let Some((id, resources)) = baton.gathered.next_hold(self.slot) {
+            self.holds.push(id);
+            amount.add(&resources);
+            Self::count(id, &mut baton);
+        }
+        self.hold_amount(&amount, &mut baton);
+        baton.wake_named(self.slot, &self.id);
+        baton.hold_gathered();
     }
 
     /// Handles a placement of an application, and answers whether it is held, or why not.

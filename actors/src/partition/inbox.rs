@@ -17,11 +17,12 @@
 //!   entry.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::input::{Conclude, Entry, Input, LocalRequest, Request, Stamped};
 use super::pace::Pace;
 use crate::clock::Clock;
-use crate::step::Alarm;
+use crate::step::{Alarm, Op};
 
 /// Entries of a partition that have not begun, and the state of turn-taking.
 pub(super) struct Inbox<S> {
@@ -58,6 +59,17 @@ pub(super) enum Next<S> {
         is_alone: bool,
     },
     Offer,
+    Nothing,
+}
+
+/// The next entries, as far as gathered changes depend on them.
+#[derive(Clone, Copy)]
+pub(super) enum Ahead<'a> {
+    /// Orders to an application.
+    Orders(&'a [Op]),
+    /// The end of a chunk. The next chunk is usually on its way.
+    ChunkEnd,
+    Other,
     Nothing,
 }
 
@@ -201,9 +213,36 @@ impl<S> Inbox<S> {
         }
     }
 
-    /// Whether the next entry is about one application.
-    pub(super) fn application_is_next(&self) -> bool {
-        matches!(self.next_request(), Some(Request::Application { .. }))
+    /// Returns what the next entries are, as far as changes that were gathered depend on it. The end
+    /// of a chunk decides nothing.
+    pub(super) fn ahead_of_gathered(&self) -> Ahead<'_> {
+        let is_chunk_end =
+            |entry: &&Entry<S>| matches!(entry, Entry::Local(LocalRequest::ChunkDone));
+        match self.entries.iter().find(|entry| !is_chunk_end(entry)) {
+            Some(Entry::Input(Input::Request(Request::Application { ops, .. }))) => {
+                Ahead::Orders(ops)
+            }
+            Some(_) => Ahead::Other,
+            None if self.entries.is_empty() => Ahead::Nothing,
+            None => Ahead::ChunkEnd,
+        }
+    }
+
+    /// Returns the next entry if it is a request to an application.
+    pub(super) fn next_orders(&self) -> Option<(&Arc<str>, &[Op])> {
+        match self.next_request() {
+            Some(Request::Application { id, ops }) => Some((id, ops)),
+            _ => None,
+        }
+    }
+
+    /// Takes the orders of the next entry, if it is a request to an application.
+    pub(super) fn take_orders(&mut self) -> Option<Vec<Op>> {
+        self.next_orders()?;
+        match self.entries.pop_front() {
+            Some(Entry::Input(Input::Request(Request::Application { ops, .. }))) => Some(ops),
+            _ => None,
+        }
     }
 
     /// Whether the next entry adds, changes or removes one more node: queues are refreshed once for
@@ -230,8 +269,6 @@ impl<S> Inbox<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn inbox(nodes: &[&str]) -> Inbox<Question> {

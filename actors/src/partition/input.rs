@@ -9,7 +9,8 @@
 //! is a local request, and leaves no trace in what is decided.
 //!
 //! # The seam of record and replay
-//! * Every input takes effect in [`Partition::enter`](super::Partition), and only there. The inbox
+//! * Every input takes effect in [`Partition::enter`](super::Partition), and only there; a plain report
+//!   that follows another is planned as a visit at once, which is what `enter` does with it. The inbox
 //!   stamps an input when it is taken out, and the stamp is the time of its step; the time of
 //!   arrival decides nothing. The [`inbox`](super::inbox) also decides whether an offer leaves
 //!   between two inputs; the time of the offer is that of its turn.

@@ -8,8 +8,10 @@
 use std::sync::Arc;
 
 use monoceros_rules::applications::ended::Ended;
+use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::specs::ask::AskSpec;
 use monoceros_rules::specs::rejection::{Ignored, Rejection};
+use monoceros_rules::values::ids::ApplicationSlot;
 
 use super::admission::count_rejected;
 use super::input::{NewNode, RefusedItem, Request};
@@ -80,6 +82,10 @@ impl Partition {
         until_ns: Option<i64>,
         baton: &mut Baton,
     ) {
+        if let Some(slot) = self.report_slot(id, &ops, baton) {
+            self.agenda.push_back(Task::Visit(slot, ops));
+            return;
+        }
         let mut ops = self.may_ask(id, ops, baton);
         let n_found = self.release_waiting(id, &mut ops, baton);
         let Some(slot) = baton.directory.application_slot(id) else {
@@ -105,6 +111,20 @@ impl Partition {
         if !here.is_empty() {
             self.agenda.push_back(Task::Visit(slot, here));
         }
+    }
+
+    /// Returns the application that these orders can be taken to as they are: they are plain reports,
+    /// no item waits, and the application and all nodes are known.
+    pub(super) fn report_slot(
+        &self,
+        id: &Arc<str>,
+        ops: &[Op],
+        baton: &Baton,
+    ) -> Option<ApplicationSlot> {
+        let is_known = |op: &Op| op.is_plain_report() && unknown_node(op, baton).is_none();
+        let may_come = self.reorder.is_empty() && self.state != ObjectState::Stopped;
+        let slot = baton.directory.application_slot(id).filter(|_| may_come)?;
+        ops.iter().all(is_known).then_some(slot)
     }
 
     /// Releases waiting items that these orders name, and returns how many orders found any. A

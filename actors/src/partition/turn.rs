@@ -11,16 +11,18 @@ use actix::prelude::*;
 use monoceros_rules::specs::quotas::QuotaUsage;
 
 use super::Task;
-use super::inbox::{MayOffer, Next};
+use super::inbox::{Ahead, MayOffer, Next};
 use super::input::{Input, Request, Stamped};
 use super::surveys::Refresh;
 use super::{LocalRequest, Partition, Trip};
 use crate::queue::QueueMail;
 use crate::session::BATCH;
-use crate::step::{Alarm, Baton, HeldNow, Notice, Offering};
+use crate::step::{Alarm, Baton, HeldNow, Notice, Offering, Op};
 
 /// From this number on, notices are handed to the outlet although more steps follow at once.
 const NOTICES_TOGETHER: usize = 64;
+/// The most reports that leave behind another without a stop at home.
+const VISITS_TOGETHER: usize = 63;
 /// The number of notices up to which the next list gets no capacity in advance.
 const FEW_NOTICES: usize = 16;
 /// The number of notices on their way to the RM above which nothing new is decided.
@@ -36,8 +38,8 @@ impl Partition {
 
     fn go_on(&mut self, ctx: &mut Context<Self>) {
         while let Some(mut baton) = self.baton.take() {
-            if !baton.gathered.is_empty() && !self.visits_next() {
-                baton.climb_gathered();
+            if !baton.gathered.is_empty() && !self.lets_gathered_wait(&baton) {
+                baton.carry_out_gathered();
                 return;
             }
             if let Some(task) = self.agenda.pop_front() {
@@ -59,6 +61,11 @@ impl Partition {
             if self.closing {
                 self.dissolve(baton, ctx);
                 return;
+            }
+            if let Some((slot, ops)) = baton.gathered.visits.pop_front() {
+                self.agenda.push_back(Task::Visit(slot, ops));
+                self.baton = Some(baton);
+                continue;
             }
             if let Some(input) = self.inbox.ahead(&self.clock) {
                 self.enter(input, &mut baton);
@@ -118,23 +125,59 @@ impl Partition {
         self.may_decide &= baton.books.is_waiting || self.watch.oracle;
     }
 
-    /// Whether the next step visits an application or takes in a request about one. Neither reads
-    /// the totals of queues, so gathered changes may wait.
-    fn visits_next(&self) -> bool {
+    /// Whether gathered changes may wait for the next step: it visits an application, or takes in
+    /// a request about one, and so does not read the totals of queues. If nodes have amounts to
+    /// hold, it must bring plain reports alone. Nothing reads either while the partition has
+    /// nothing to do.
+    fn lets_gathered_wait(&self, baton: &Baton) -> bool {
+        let may_wait = |ops: &[Op]| !baton.gathered.has_holds() || are_plain_reports(ops);
         match self.agenda.front() {
-            Some(task) => matches!(task, Task::Visit(..)),
-            None => self.inbox.application_is_next(),
+            Some(Task::Visit(_, ops)) => return may_wait(ops),
+            Some(_) => return false,
+            None if !baton.gathered.visits.is_empty() => return true,
+            None => {}
+        }
+        match self.inbox.ahead_of_gathered() {
+            Ahead::Orders(ops) => may_wait(ops),
+            Ahead::ChunkEnd => true,
+            Ahead::Nothing => !self.closing && self.proposal.is_none(),
+            Ahead::Other => false,
         }
     }
 
-    /// Whether a visit's changes of queues may wait: another visit follows, and no offer leaves
-    /// before it while no ask is pending. They do not wait under the oracle, where such offers
-    /// leave, nor where queues give back what is above their maximum: the step that exceeds the
-    /// maximum has to report it.
-    pub(super) fn may_gather(&self, baton: &Baton) -> bool {
+    /// Plans the visit with these orders that leaves now: whether its changes of queues, and its
+    /// work on nodes, may wait, and the visits that follow it at once.
+    ///
+    /// Changes may wait if another visit follows, and no offer leaves before it while no ask is
+    /// pending. They do not wait under the oracle, where such offers leave, nor where queues give
+    /// back what is above their maximum: the step that exceeds the maximum has to report it.
+    pub(super) fn plan_visit(&mut self, ops: &[Op], baton: &mut Baton) {
+        (baton.gathered.goes_on, baton.gathered.reports_on) = (false, false);
         let is_asked_for = self.watch.oracle || self.config.preemption.quota;
-        let is_over = self.closing || self.proposal.is_some() || baton.gathered.is_full();
-        !baton.books.is_waiting && !is_asked_for && !is_over && self.visits_next()
+        let is_over = self.closing || self.proposal.is_some();
+        if baton.books.is_waiting || is_asked_for || is_over {
+            return;
+        }
+        if self.agenda.is_empty() && are_plain_reports(ops) {
+            while baton.gathered.visits.len() < VISITS_TOGETHER
+                && let Some((id, ops)) = self.inbox.next_orders()
+                && let Some(slot) = self.report_slot(id, ops, baton)
+                && let Some(ops) = self.inbox.take_orders()
+            {
+                self.steps += 1;
+                baton.gathered.visits.push_back((slot, ops));
+            }
+        }
+        let next = match self.agenda.front() {
+            Some(Task::Visit(_, ops)) => Ahead::Orders(ops),
+            Some(_) => Ahead::Other,
+            None => self.inbox.ahead_of_gathered(),
+        };
+        (baton.gathered.goes_on, baton.gathered.reports_on) = match next {
+            Ahead::Orders(ops) => (true, are_plain_reports(ops)),
+            Ahead::ChunkEnd => (true, true),
+            Ahead::Other | Ahead::Nothing => (false, false),
+        };
     }
 
     fn can_decide(&self, baton: &Baton) -> bool {
@@ -174,7 +217,7 @@ impl Partition {
         debug_assert!(baton.gathered.is_empty(), "an offer meets the totals of one moment");
         self.trip = Trip::Offer;
         self.steps += 1;
-        baton.gathered.goes_on = false;
+        (baton.gathered.goes_on, baton.gathered.reports_on) = (false, false);
         baton.offer = Offering {
             budget: self.budget(&baton),
             asks_later: self.controls.asks_later(),
@@ -277,4 +320,8 @@ impl Partition {
         let room = if said > FEW_NOTICES { said.min(BATCH) } else { 0 };
         self.outlet.add(std::mem::replace(&mut baton.effects.notices, Vec::with_capacity(room)));
     }
+}
+
+fn are_plain_reports(ops: &[Op]) -> bool {
+    ops.iter().all(Op::is_plain_report)
 }

@@ -98,6 +98,24 @@ impl PreemptionRequest {
 }
 
 impl StepEffects {
+    /// Whether the partition has to carry out an effect before the next visit begins. Notices and
+    /// deadlines can wait.
+    pub(super) fn call_home(&self) -> bool {
+        let EndedInStep { rows, terminated, removed } = &self.ended;
+        let FollowUps { revisits, unfinished, woken, woken_by_return, unreserved } =
+            &self.follow_ups;
+        !(rows.is_empty()
+            && terminated.is_empty()
+            && removed.is_empty()
+            && revisits.is_empty()
+            && unfinished.is_empty()
+            && woken.is_empty()
+            && woken_by_return.is_empty()
+            && unreserved.is_empty()
+            && self.nominated_nodes.is_empty()
+            && self.preemptors.is_empty())
+    }
+
     /// Adds a notice to the RM, which is sent after the step.
     pub(crate) fn notify(&mut self, notice: Notice) {
         self.notices.push(notice);

@@ -221,6 +221,14 @@ pub(crate) enum ClaimAnswer {
 }
 
 impl Op {
+    /// Whether the op reports an allocation that concerns its application, its queues and its node
+    /// only. A placement constraint or a task group would concern other nodes as well.
+    pub(crate) fn is_plain_report(&self) -> bool {
+        let Self::Existing(existing) = self else { return false };
+        let spec = &existing.spec;
+        !spec.placeholder && spec.constraint.is_none() && spec.task_group.is_none()
+    }
+
     /// Returns the specification of the ask or allocation that this op brings; `None` if it brings
     /// neither.
     pub(crate) fn spec(&self) -> Option<&AskSpec> {

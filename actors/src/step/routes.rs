@@ -3,15 +3,25 @@
 use std::sync::Arc;
 
 use super::answering::Answers;
-use super::visit::{Climbing, Consequences};
+use super::visit::{Climbing, Consequences, NodeWork};
 use super::{Baton, QueueSlot};
-use crate::application::{Answered, Resumed};
+use crate::application::{Answered, ApplicationMail, Resumed};
 use crate::node::{Confirm, NodeMail};
 use crate::queue::QueueMail;
 
 impl Baton {
-    /// Goes to the next node that a visit concerns, then up the queues, then home.
-    pub(crate) fn follow(self: Box<Self>, mut consequences: Consequences) {
+    /// Goes to the next node that a visit concerns, then up the queues, then home. Consequences that
+    /// may wait are gathered instead. Otherwise gathered work on nodes is done first, since the work
+    /// of this visit may undo it.
+    pub(crate) fn follow(mut self: Box<Self>, mut consequences: Consequences) {
+        if self.gathered.may_wait(&consequences) {
+            self.gather(consequences);
+            return self.next_visit();
+        }
+        if self.gathered.has_holds() {
+            self.gathered.begin_holds(Some(consequences));
+            return self.hold_gathered();
+        }
         while let Some((node, _)) = consequences.node_work.last() {
             if let Some(address) = self.directory.nodes.find(*node).cloned() {
                 address.hand(self, NodeMail::Work(Box::new(consequences)));
@@ -48,19 +58,74 @@ impl Baton {
         address.do_send(Answered { baton: self, answers: answers.settled });
     }
 
+    /// Goes to the application that is visited next; goes home when none is left, or to have an
+    /// effect of the last visit carried out before the next.
+    fn next_visit(mut self: Box<Self>) {
+        while !self.effects.call_home() {
+            let Some((slot, ops)) = self.gathered.visits.pop_front() else { break };
+            // The application may have been removed since the visit was planned.
+            if let Some(entry) = self.directory.application(slot) {
+                let address = Arc::clone(&entry.address);
+                return address.hand(self, ApplicationMail::Visit(ops));
+            }
+        }
+        self.go_home();
+    }
+
+    /// Gathers the consequences of a visit.
+    fn gather(&mut self, consequences: Consequences) {
+        for (node, work) in consequences.node_work.into_iter().rev() {
+            match work {
+                NodeWork::Hold(id, amount) => self.gathered.put_hold(node, id, amount),
+                _ => debug_assert!(false, "only holds may wait"),
+            }
+        }
+        if let Some((leaf, climbing)) = consequences.climbing {
+            self.gather_climb(leaf, climbing);
+        }
+    }
+
+    fn gather_climb(&mut self, leaf: QueueSlot, climbing: Climbing) {
+        self.books.allocated.add(&climbing.delta.allocated);
+        self.gathered.put(leaf, climbing);
+    }
+
+    /// Carries out everything that was gathered, then goes home.
+    pub(crate) fn carry_out_gathered(mut self: Box<Self>) {
+        if self.gathered.has_holds() {
+            self.gathered.begin_holds(None);
+        }
+        self.hold_gathered();
+    }
+
+    /// Goes to the next node that has gathered amounts to hold. When none is left, goes on with the
+    /// consequences that waited for that, or with the gathered changes of queues.
+    pub(crate) fn hold_gathered(mut self: Box<Self>) {
+        while let Some(node) = self.gathered.next_node() {
+            if let Some(address) = self.directory.nodes.find(node).cloned() {
+                return address.hand(self, NodeMail::Gathered);
+            }
+            debug_assert!(false, "a node is removed after it holds what was gathered");
+            while self.gathered.next_hold(node).is_some() {}
+        }
+        match self.gathered.take_then() {
+            Some(consequences) => self.follow(consequences),
+            None => self.climb_gathered(),
+        }
+    }
+
     /// Gathers a change if another visit follows and the order stays as it is. Otherwise the change
     /// climbs, after all gathered changes: if an application was visited twice, the second change
     /// may undo the first.
     fn climb(mut self: Box<Self>, leaf: QueueSlot, climbing: Climbing) {
-        if self.gathered.goes_on && climbing.is_quiet() {
-            self.books.allocated.add(&climbing.delta.allocated);
-            self.gathered.put(leaf, climbing);
-            self.go_home();
-        } else if self.gathered.is_empty() {
-            self.climb_from(leaf, climbing);
-        } else {
+        if self.gathered.goes_on() && climbing.is_quiet() {
+            self.gather_climb(leaf, climbing);
+            self.next_visit();
+        } else if self.gathered.has_climbs() {
             self.gathered.put(leaf, climbing);
             self.climb_gathered();
+        } else {
+            self.climb_from(leaf, climbing);
         }
     }
 

@@ -10,8 +10,15 @@
 //! gathered, and climb together, one climb for each leaf, before a step other than a visit begins.
 //! In a partition that preempts by quota, each change climbs by itself: a change that takes a queue
 //! above its maximum starts the time to fall below it again.
+//!
+//! # Reports together
+//! Such a shim also names another node each time. A visit that brings only plain
+//! [reports](Op::is_plain_report) reads no node, so the amounts that nodes have to hold are gathered
+//! as well: each node is visited once for many reports, before a step that brings anything else.
+//! Consecutive visits of that kind follow each other without a stop at home.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::epoch::Loosening;
@@ -20,17 +27,21 @@ use monoceros_rules::values::resources::Resources;
 use smallvec::SmallVec;
 
 use super::offer::RowUpdate;
+use super::op::Op;
 use super::slots::QueueSlot;
 
 /// Leaves whose changes are gathered at most before they climb.
 const LEAVES_MAX: usize = 64;
+/// Reports that are gathered at most before nodes hold their amounts. The nodes hold them in one
+/// step, which takes some ten milliseconds for so many.
+const HOLDS_MAX: usize = 16_384;
 
 /// Work on a node that follows from a decision already made: a node cannot refuse it.
 pub(crate) enum NodeWork {
     Release(AllocationId, Resources),
     /// Returns the amount that a placement held which was never settled.
     Return(AllocationId, Resources),
-    Hold(AllocationId, Resources),
+    Hold(AllocationId, Arc<Resources>),
     /// Holds the places of members of a bundle, which take this much together.
     HoldAll(Vec<AllocationId>, Resources),
     Resize(Resources),
@@ -101,23 +112,65 @@ pub(crate) struct Climbing {
     pub(crate) is_unchecked: bool,
 }
 
-/// Changes that wait to climb together.
+/// Changes that wait to be carried out together, and visits that follow the one under way.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Whether another visit follows the one under way, so that its changes may wait.
+    /// Whether another visit follows the planned ones, so that changes of queues may wait.
     pub(crate) goes_on: bool,
+    /// Whether that visit brings only plain reports, so that work on nodes may wait, too.
+    pub(crate) reports_on: bool,
+    /// Visits that follow the one under way; all of them bring only plain reports.
+    pub(crate) visits: VecDeque<(ApplicationSlot, Vec<Op>)>,
     /// Changes by leaf, in the order of their first changes.
     climbs: VecDeque<(QueueSlot, Climbing)>,
+    /// Amounts that nodes have still to hold. While the nodes take them they are in order of the
+    /// nodes, and taken from the end.
+    holds: Vec<GatheredHold>,
+    /// Consequences that follow once the nodes hold these amounts.
+    then: Option<Box<Consequences>>,
+}
+
+/// An allocation that its node has still to hold.
+struct GatheredHold {
+    node: NodeSlot,
+    id: AllocationId,
+    amount: Arc<Resources>,
 }
 
 impl Gathered {
     pub(crate) fn is_empty(&self) -> bool {
-        self.climbs.is_empty()
+        self.climbs.is_empty() && self.holds.is_empty()
+    }
+
+    pub(crate) fn has_holds(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    pub(super) fn has_climbs(&self) -> bool {
+        !self.climbs.is_empty()
     }
 
     /// Whether it has [`LEAVES_MAX`] leaves: each further change is compared with all of them.
     pub(crate) fn is_full(&self) -> bool {
         self.climbs.len() >= LEAVES_MAX
+    }
+
+    /// Whether changes of queues by the visit under way may wait.
+    pub(super) fn goes_on(&self) -> bool {
+        (self.goes_on || !self.visits.is_empty()) && !self.is_full()
+    }
+
+    /// Whether all consequences of the visit under way may wait.
+    pub(super) fn may_wait(&self, consequences: &Consequences) -> bool {
+        let Consequences { node_work, climbing, resume } = consequences;
+        let has_room = self.holds.len() < HOLDS_MAX;
+        let reports_on = has_room && (self.reports_on || !self.visits.is_empty());
+        let is_hold = |(_, work): &(NodeSlot, NodeWork)| matches!(work, NodeWork::Hold(..));
+        let is_quiet = |(_, climbing): &(QueueSlot, Climbing)| climbing.is_quiet();
+        self.goes_on()
+            && resume.is_none()
+            && climbing.as_ref().is_none_or(is_quiet)
+            && (node_work.is_empty() || reports_on && node_work.iter().all(is_hold))
     }
 
     /// Takes the change that comes next.
@@ -131,6 +184,36 @@ impl Gathered {
             Some((_, gathered)) => gathered.join(climbing),
             None => self.climbs.push_back((leaf, climbing)),
         }
+    }
+
+    /// Adds an amount that a node has to hold.
+    pub(super) fn put_hold(&mut self, node: NodeSlot, id: AllocationId, amount: Arc<Resources>) {
+        self.holds.push(GatheredHold { node, id, amount });
+    }
+
+    /// Has the nodes hold the gathered amounts, and then carries out these consequences.
+    pub(super) fn begin_holds(&mut self, then: Option<Consequences>) {
+        debug_assert!(self.then.is_none(), "the amounts are taken once");
+        self.then = then.map(Box::new);
+        // The last comes first. Allocations of one node keep their order.
+        self.holds.reverse();
+        self.holds.sort_by_key(|hold| hold.node);
+    }
+
+    /// Returns the node that holds its amounts next.
+    pub(super) fn next_node(&self) -> Option<NodeSlot> {
+        self.holds.last().map(|hold| hold.node)
+    }
+
+    /// Takes the next amount that this node has to hold.
+    pub(crate) fn next_hold(&mut self, node: NodeSlot) -> Option<(AllocationId, Arc<Resources>)> {
+        let next = self.holds.pop_if(|hold| hold.node == node)?;
+        Some((next.id, next.amount))
+    }
+
+    /// Takes what follows once the nodes hold all amounts.
+    pub(super) fn take_then(&mut self) -> Option<Consequences> {
+        self.then.take().map(|consequences| *consequences)
     }
 }
 

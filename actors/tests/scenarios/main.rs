@@ -96,6 +96,7 @@ mod refused_reservations;
 mod regrouping;
 mod releases;
 mod repeated;
+mod reports_in_a_row;
 mod required_nodes;
 mod reservations;
 mod reservations_ends;
