@@ -159,8 +159,12 @@ impl Gathering {
         });
         let open = &mut self.open[at].1;
         if open.items >= CHUNK {
-            let full = std::mem::take(open);
-            self.chunks.push((Arc::clone(partition), full.entries));
+            // A message that fills a chunk probably fills the next one as well.
+            let next = Vec::with_capacity(open.entries.len());
+            let entries = std::mem::replace(&mut open.entries, next);
+            self.chunks.push((Arc::clone(partition), entries));
+            (open.items, open.last) = (0, None);
+            open.applications.clear();
         }
         open
     }

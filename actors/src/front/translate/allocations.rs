@@ -114,7 +114,7 @@ impl Translator {
         self.intake.sampling?.arrival(&self.rm, key, tags, self.clock)
     }
 
-    fn allocation(&self, allocation: si::Allocation, gathering: &mut Gathering) {
+    fn allocation(&self, mut allocation: si::Allocation, gathering: &mut Gathering) {
         let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
         let form = if uuid.is_empty() { Form::Unified } else { Form::Recovered };
         let key: Arc<str> = Arc::from(allocation.allocation_key.as_str());
@@ -141,7 +141,7 @@ impl Translator {
             }
             return;
         }
-        let node = allocation.node_id.clone();
+        let node = std::mem::take(&mut allocation.node_id);
         let texts = [("its UUID", &uuid), ("its nodeID", &node)];
         let intake = &self.intake;
         let checked =
