@@ -23,6 +23,7 @@
 
 mod changing;
 mod confirming;
+mod holding;
 mod others;
 
 use std::sync::Arc;
@@ -234,26 +235,6 @@ impl Node {
         self.work(NodeWork::Swap { placeholder, real, change }, baton);
     }
 
-    fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
-        self.holds.push(allocation);
-        self.hold_amount(resources, baton);
-    }
-
-    /// Holds the amount of allocations. If others do not use the node, the amount is subtracted from
-    /// the available amount directly: the sum of all allocations is bounded ([`Books::allocated`]),
-    /// so no difference saturates.
-    fn hold_amount(&mut self, resources: &Resources, baton: &mut Baton) {
-        self.allocated.add(resources);
-        // The ask may name resources with the amount zero.
-        self.allocated.prune();
-        if self.others.occupied.is_empty() && self.others.foreign.is_empty() {
-            self.available.subtract(resources);
-        } else {
-            self.available = self.computed_available();
-        }
-        self.tell_index(baton, None);
-    }
-
     fn work(&mut self, work: NodeWork, baton: &mut Baton) {
         match work {
             NodeWork::Hold(id, resources) => {
@@ -443,20 +424,6 @@ impl Node {
             self.work(work, &mut baton);
         }
         baton.follow(consequences);
-    }
-
-    /// Holds the amounts that visits have gathered for this node.
-    fn hold_gathered(&mut self, mut baton: Box<Baton>) {
-        let _timer = baton.tally.message(ActorKind::Node);
-        let mut amount = Resources::new();
-        while let Some((id, resources)) = baton.gathered.next_hold(self.slot) {
-            self.holds.push(id);
-            amount.add(&resources);
-            Self::count(id, &mut baton);
-        }
-        self.hold_amount(&amount, &mut baton);
-        baton.wake_named(self.slot, &self.id);
-        baton.hold_gathered();
     }
 
     /// Handles a placement of an application, and answers whether it is held, or why not.
