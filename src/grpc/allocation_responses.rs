@@ -48,6 +48,13 @@ impl EncodedItems {
         self.ends.extend(ends.into_iter().map(|end| before + end));
     }
 
+    /// Reserves memory for `n` more items of the length of those that are there.
+    fn reserve(&mut self, n: usize) {
+        let length = self.bytes.len() / self.ends.len().max(1);
+        self.bytes.reserve(n * length);
+        self.ends.reserve(n);
+    }
+
     /// Appends the one new allocation of `message`.
     fn add_new(&mut self, message: &si::AllocationResponse) {
         message.encode_raw(&mut self.bytes);
@@ -60,8 +67,18 @@ impl QueuedAllocations {
     pub fn of(notification: AllocationNotices<'_>) -> Self {
         let mut queued = Self::default();
         let mut one = one(si::Allocation::default());
-        for allocation in notification.new_allocations() {
-            allocation.write_to(&mut one.new[0]);
+        let mut before = None;
+        let new = notification.new_allocations();
+        let n_new = new.len();
+        for allocation in new {
+            let Some(before) = before.replace(allocation) else {
+                allocation.write_to(&mut one.new[0]);
+                queued.new.add_new(&one);
+                // Most others are about as long.
+                queued.new.reserve(n_new - 1);
+                continue;
+            };
+            allocation.write_over(before, &mut one.new[0]);
             queued.new.add_new(&one);
         }
         queued.others = notification.into_others();

@@ -125,6 +125,24 @@ impl<'a> NewAllocation<'a> {
     /// Overwrites `message` with this allocation. Memory of the earlier content is used again, so that
     /// encoding many allocations one by one allocates next to nothing.
     pub fn write_to(self, message: &mut si::Allocation) {
+        let resources = message.resource_per_alloc.get_or_insert_default();
+        write_amount(resources, &self.allocated.spec.resources);
+        self.write_others_to(message);
+    }
+
+    /// As [`Self::write_to`], where `message` has the allocation `before`, whose amount is not
+    /// written again if this allocation has the same: allocations in a row often have.
+    pub fn write_over(self, before: NewAllocation<'_>, message: &mut si::Allocation) {
+        let (this, that) = (&self.allocated.spec.resources, &before.allocated.spec.resources);
+        if Arc::ptr_eq(this, that) || this == that {
+            self.write_others_to(message);
+        } else {
+            self.write_to(message);
+        }
+    }
+
+    /// Overwrites everything except the amount.
+    fn write_others_to(self, message: &mut si::Allocation) {
         let Allocated { owner, spec, node, .. } = self.allocated;
         let policy = || si::PreemptionPolicy {
             allow_preempt_self: spec.preemption.of_itself(),
@@ -139,7 +157,7 @@ impl<'a> NewAllocation<'a> {
             allocation_key,
             allocation_tags,
             uuid: message_uuid,
-            resource_per_alloc,
+            resource_per_alloc: _,
             priority,
             node_id,
             application_id,
@@ -158,7 +176,6 @@ impl<'a> NewAllocation<'a> {
         write(task_group_name, spec.task_group.as_deref().map_or("", String::as_str));
         write(message_uuid, uuid);
         write(allocation_id, uuid);
-        write_amount(resource_per_alloc.get_or_insert_default(), &spec.resources);
         let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
         *allocation_tags = tags.map(|tags| tags.to_map()).unwrap_or_default();
         *originator = spec.originator;
