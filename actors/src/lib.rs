@@ -118,6 +118,7 @@ pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
 pub use monoceros_rules::specs::identity::LookupError;
 pub use monoceros_rules::specs::quotas::Quotas;
 pub use monoceros_rules::specs::rejection::{Ignored, Overflow, Rejection};
+pub use monoceros_rules::values::hashing;
 pub use monoceros_rules::values::instant::rfc3339;
 pub use monoceros_rules::values::resources::{Limits, Name, Resources};
 pub use monoceros_rules::values::{names, partition_name, readable};

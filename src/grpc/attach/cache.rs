@@ -17,10 +17,11 @@
 //!   passed the stream's [`Gate`], for a limited time, and no longer than the stream lasts.
 //! * Responses are delivered in the order in which they arrived, including withheld ones.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_actors::hashing::{SeededMap, SeededSet};
 use monoceros_actors::{AllocationNotices, NewAllocation};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1 as cb;
@@ -109,14 +110,14 @@ pub(super) struct Cache {
     /// Set if allocations were made before the ledger was kept: a snapshot would be incomplete.
     incomplete: bool,
     /// Requests that the RM reported as running.
-    reported: HashSet<RequestName>,
+    reported: SeededSet<RequestName>,
     /// Entries of `reported` that came with a node which may still be rejected, by node.
     reported_with: HashMap<String, Vec<RequestName>>,
     withheld: VecDeque<Withheld>,
 }
 
 /// Placements by allocation key; nearly every key has one application.
-type Ledger = HashMap<Arc<str>, SmallVec<[Placed; 1]>>;
+type Ledger = SeededMap<Arc<str>, SmallVec<[Placed; 1]>>;
 
 #[derive(Debug)]
 struct Placed {
@@ -141,10 +142,10 @@ impl Cache {
             seq: 0,
             gate: None,
             max_bytes: usize::MAX,
-            ledger: keep.then(HashMap::new),
+            ledger: keep.then(Ledger::default),
             partition: Arc::from(""),
             incomplete: false,
-            reported: HashSet::new(),
+            reported: SeededSet::default(),
             reported_with: HashMap::new(),
             withheld: VecDeque::new(),
         }
