@@ -1,7 +1,8 @@
 //! Rate limit of log lines: one per kind, resource manager and second.
 //!
 //! A kind is a location in the code, together with the values of [`KIND_FIELDS`] if the line has
-//! some: the key of a setting, the state that is entered. Identifiers of items are not part of it.
+//! some: the key of a setting, the state that is entered, the member of a cluster. Identifiers of
+//! items are not part of it.
 //! So 50,000 faulty requests of a resource manager give one line a second, which states how many it
 //! stands for.
 //!
@@ -26,8 +27,8 @@ use tracing::Metadata;
 use super::AUDIT;
 
 /// Fields whose values distinguish kinds. Most values come from lists in the code.
-pub(super) const KIND_FIELDS: [&str; 6] =
-    ["kind", "key", "state", "change", "warning", "log.target"];
+pub(super) const KIND_FIELDS: [&str; 7] =
+    ["kind", "key", "state", "change", "warning", "member", "log.target"];
 
 /// Kinds of one location and one resource manager that are distinguished in a second.
 const KINDS: u32 = 32;

@@ -51,7 +51,7 @@ async fn operators_list_move_and_drain() {
     until_ready(&m2).await;
     let both = until(&m1, &["get", "members"], |text| text.contains("m2")).await;
     let rows: Vec<Vec<_>> = both.lines().map(|row| row.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["MEMBER", "STATE", "RMS", "LOAD", "VERSION", "BEAT"]);
+    assert_eq!(rows[0], ["MEMBER", "STATE", "RMS", "LOAD", "VERSION", "CONFIGURATIONS", "BEAT"]);
     assert_eq!((&rows[1][..2], &rows[2][..3]), (&["m1", "alive"][..], &["m2", "alive", "0"][..]));
     until(&m2, &["get", "members", "m1", "-o", "jsonpath={.rms}"], |text| text.trim() == "1").await;
     let wide = done(&m1, &["get", "rms", "-o", "wide"]);
