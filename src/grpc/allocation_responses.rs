@@ -18,6 +18,10 @@ use prost::{DecodeError, Message};
 
 use super::reply::{Cutter, MOST_LISTS, Reply, padded};
 
+/// Most bytes that are reserved at once for items to come. A long first item, such as one with
+/// large tags, says little about the others.
+const RESERVED_BYTES: usize = 64 << 10;
+
 /// A queued allocation response.
 #[derive(Clone, Debug, Default)]
 pub struct QueuedAllocations {
@@ -48,10 +52,11 @@ impl EncodedItems {
         self.ends.extend(ends.into_iter().map(|end| before + end));
     }
 
-    /// Reserves memory for `n` more items of the length of those that are there.
+    /// Reserves memory for `n` more items of the length of those that are there, at most
+    /// [`RESERVED_BYTES`].
     fn reserve(&mut self, n: usize) {
         let length = self.bytes.len() / self.ends.len().max(1);
-        self.bytes.reserve(n * length);
+        self.bytes.reserve_exact(n.saturating_mul(length).min(RESERVED_BYTES));
         self.ends.reserve(n);
     }
 

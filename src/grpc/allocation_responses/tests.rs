@@ -201,3 +201,21 @@ proptest! {
         prop_assert_eq!(joined(chunks.into_iter().map(QueuedAllocations::into_message)), expected);
     }
 }
+
+#[test]
+fn a_long_first_item_reserves_little_for_the_others() {
+    let mut items = EncodedItems::default();
+    let (short, long) = ("x".repeat(100), "x".repeat(2 << 20));
+    items.add(short.as_bytes(), [short.len()]);
+    items.reserve(255);
+    assert!(items.bytes.capacity() >= 256 * 100, "{}", items.bytes.capacity());
+
+    let mut items = EncodedItems::default();
+    items.add(long.as_bytes(), [long.len()]);
+    let before = items.bytes.capacity();
+    items.reserve(255);
+    let reserved = items.bytes.capacity() - before;
+    assert!(reserved <= RESERVED_BYTES, "{reserved} bytes");
+    items.add(short.as_bytes(), [short.len()]);
+    assert_eq!(items.ranges().last(), Some(long.len()..long.len() + short.len()));
+}
