@@ -315,7 +315,7 @@ impl Membership {
         let (answer, answered) = oneshot::channel();
         let (instance, passable) = (claimant.instance.clone(), claimant.call.clone());
         if self.operator.is_draining() {
-            self.refuse_drained(RmId(claimant.rm_id.as_str().into())).await?;
+            self.refuse_drained(&claimant).await?;
         }
         let registration = registration(call, claimant);
         let rm = registration.rm.clone();

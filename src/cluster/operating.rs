@@ -7,6 +7,7 @@
 //!   may still win its claim.
 //! * A drained member gives away all claims that name it, also those without a session: other
 //!   members send registrations of such RMs here.
+//! * A drained member refuses no RM that another member serves: a client may know no other address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use super::peers::Peer;
 use crate::chance::random_bits;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
+use crate::grpc::registry::Claimant;
 
 /// Pause between two rounds of a drain.
 const DRAIN_PAUSE: Duration = Duration::from_millis(200);
@@ -132,17 +134,32 @@ impl Membership {
     }
 
     /// Refuses a registration at this member, which is drained. A resource manager that is claimed
-    /// here is handed over first. `Ok(())`: only this member can serve it now.
-    pub(super) async fn refuse_drained(&self, rm: RmId) -> Result<(), ClaimRefusal> {
+    /// here is handed over first; one of another owner goes to that owner. `Ok(())`: only this
+    /// member can serve it now, or the rules of the cluster send it to its owner.
+    pub(super) async fn refuse_drained(&self, claimant: &Claimant) -> Result<(), ClaimRefusal> {
+        let rm = RmId(claimant.rm_id.as_str().into());
         let taker = self.takers().into_iter().min_by_key(|(_, load)| *load);
         let Some((taker, _)) = taker else { return Ok(()) };
-        let owner = if self.is_claimed_here(&rm) {
+        let to = if self.is_claimed_here(&rm) {
             let Some(owner) = self.hand_over(rm, taker).await else { return Ok(()) };
             owner
+        } else if let Some(owner) = self.known_owner(&rm) {
+            if claimant.proof.is_none() {
+                // Without a proof they forward it, and depose an owner that is silent.
+                return Ok(());
+            }
+            self.leave_to_owner(claimant, &owner).await?;
+            taker
         } else {
             taker
         };
-        Err(ClaimRefusal::Draining { owner: self.address_of(&owner) })
+        let owner = self.address_of(&to);
+        if claimant.is_forwarded {
+            // The member that passed it on reads the claim again, or serves the resource manager.
+            let member = to.member.0.to_string();
+            return Err(ClaimRefusal::NotOwner { member, owner });
+        }
+        Err(ClaimRefusal::Draining { owner })
     }
 
     /// Hands over the resource managers of the member for as long as this drain lasts. Sends their

@@ -7,10 +7,14 @@
 //! less load than this. So does an RM that shows a proof while its owner is silent, which any member
 //! may claim at once. RMs that were just assigned count at once, since no record shows them yet.
 //!
+//! # Members that were drained a moment ago
+//! A member shows that it is drained with its next renewal. One that was chosen before refuses the
+//! RM, which is then served here, or by the next member if this one is drained, too.
+//!
 //! # Invariant
 //! A registration that another member has passed on is not passed on again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -29,6 +33,13 @@ use crate::grpc::routing::{Made, PassableCall};
 
 /// Pause between two looks whether an owner shows one.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Time within which another member has to answer a registration. An owner that does not counts as
+/// not reached, and its claim notes that it is wanted here, although it answers pings: these find a
+/// member that is lost within a second. A registration takes longer than a ping, since its
+/// configuration is checked (up to 5 s), and each request to the arbiter may take a second.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// Most members that a drained one asks to take an RM.
+const MAX_ASKED: usize = 3;
 
 /// RMs that were assigned to each member: for each the beat of the member's record at that time.
 #[derive(Debug, Default)]
@@ -71,23 +82,87 @@ impl Membership {
         let Some(call) = claimant.call.as_ref().filter(|_| !claimant.is_forwarded) else {
             return Ok(());
         };
-        let Some((peer, beat)) = self.less_loaded_peer(&rm, claimant.proof.is_some()) else {
-            return Ok(());
-        };
-        let (member, owner) = (peer.id().to_owned(), Some(peer.grpc().to_owned()));
-        debug!(rm = &*rm.0, member, "new resource manager handed on to another member");
-        if call.wants_redirect() {
-            return Err(ClaimRefusal::NotOwner { member, owner });
+        let mut refused = BTreeSet::new();
+        for _ in 0..MAX_ASKED {
+            let peer = self.less_loaded_peer(&rm, claimant.proof.is_some(), &refused);
+            let Some((peer, beat)) = peer else { return Ok(()) };
+            let (member, owner) = (peer.id().to_owned(), Some(peer.grpc().to_owned()));
+            debug!(rm = &*rm.0, member, "new resource manager handed on to another member");
+            if call.wants_redirect() {
+                return Err(ClaimRefusal::NotOwner { member, owner });
+            }
+            let made = self.pass_to(&rm, call, &peer).await;
+            if made != Some(Made::Accepted) {
+                self.assigned().withdraw(&peer.owner().member, beat);
+            }
+            match made {
+                Some(Made::Accepted | Made::Refused) => {
+                    return Err(ClaimRefusal::NotOwner { member, owner });
+                }
+                // Drained or ending since its record was read, or the claim names another member.
+                Some(Made::Leaving | Made::AtNoOwner) | None => {
+                    if !self.operator.is_draining() {
+                        return Ok(());
+                    }
+                    refused.insert(peer.owner().member.clone());
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Makes a registration at another member, and notes it as the owner if it accepts. `None`: no
+    /// answer came. The answer goes to the client if the member accepted or refused the RM.
+    async fn pass_to(&self, rm: &RmId, call: &PassableCall, peer: &Peer) -> Option<Made> {
         self.count_forward(ForwardKind::Registration);
-        let made = call.make_at(&peer).await;
-        match made {
-            Ok(Made::Accepted) => self.note_owner(&rm, peer.owner()),
-            _ => self.assigned().withdraw(&peer.owner().member, beat),
+        let made = call.make_at(peer, ANSWER_PATIENCE).await;
+        match &made {
+            Ok(Made::Accepted) => self.note_owner(rm, peer.owner()),
+            Ok(Made::Leaving) => call.forget_answer(),
+            Ok(Made::Refused | Made::AtNoOwner) => {}
+            Err(status) => {
+                debug!(member = peer.id(), why = status.message(), "no answer to a registration");
+            }
         }
-        match made {
-            Ok(Made::Accepted | Made::Refused) => Err(ClaimRefusal::NotOwner { member, owner }),
-            Ok(Made::AtNoOwner) | Err(_) => Ok(()),
+        made.ok()
+    }
+
+    /// Makes a registration at the owner of its RM, or sends the client there: this member is
+    /// drained. `Ok(())`: the owner cannot be reached, or does not take it.
+    pub(super) async fn leave_to_owner(
+        &self,
+        claimant: &Claimant,
+        owner: &Owner,
+    ) -> Result<(), ClaimRefusal> {
+        let member = owner.member.0.to_string();
+        let redirect = ClaimRefusal::NotOwner { member, owner: self.address_of(owner) };
+        if claimant.is_forwarded {
+            return Err(redirect);
+        }
+        if !self.reaches(owner).await {
+            return Ok(());
+        }
+        let (Some(peer), Some(call)) = (self.peer(owner), &claimant.call) else {
+            return Err(redirect);
+        };
+        if call.wants_redirect() {
+            return Err(redirect);
+        }
+        let rm = RmId(claimant.rm_id.as_str().into());
+        match self.pass_to(&rm, call, &peer).await {
+            Some(Made::Accepted | Made::Refused) => Err(redirect),
+            Some(Made::Leaving | Made::AtNoOwner) | None => Ok(()),
+        }
+    }
+
+    /// Whether an owner answers pings, now or within a second.
+    async fn reaches(&self, owner: &Owner) -> bool {
+        match (self.peer(owner), self.address_of(owner)) {
+            (Some(peer), _) => is_heard_in_time(&peer).await,
+            // It has no listener for members.
+            (None, Some(address)) => self.probe(address).await,
+            // Its record is younger than the last renewal.
+            (None, None) => true,
         }
     }
 
@@ -98,9 +173,14 @@ impl Membership {
         owner.is_none_or(|owner| has_proof && is_silent(&owner))
     }
 
-    /// The member for an RM that any may claim, with the beat of its record. Counted as assigned.
-    /// `None`: this one.
-    fn less_loaded_peer(&self, rm: &RmId, has_proof: bool) -> Option<(Peer, u64)> {
+    /// The member for an RM that any may claim, with the beat of its record, and none of those
+    /// that have refused the RM. Counted as assigned. `None`: this one.
+    fn less_loaded_peer(
+        &self,
+        rm: &RmId,
+        has_proof: bool,
+        refused: &BTreeSet<MemberId>,
+    ) -> Option<(Peer, u64)> {
         let (handle, view) = (self.handle()?, self.view()?);
         if !handle.gate().is_open() || self.serves(rm) || !self.is_for_any(rm, has_proof) {
             return None;
@@ -118,7 +198,8 @@ impl Membership {
         assigned.keep(&takers);
         let mut loads = vec![(None, own)];
         for record in view.members.values().map(|record| &record.value) {
-            let is_taker = takers.get(&record.owner.member) == Some(&record.owner);
+            let is_taker = takers.get(&record.owner.member) == Some(&record.owner)
+                && !refused.contains(&record.owner.member);
             let Some(peer) = is_taker.then(|| self.peer(&record.owner)).flatten() else { continue };
             if peer.is_heard() {
                 let unseen = assigned.unseen(&record.owner.member, record.beat);
@@ -155,13 +236,8 @@ impl Membership {
                 self.count_forward(ForwardKind::Registration);
                 made_at(&peer, &passable).await
             }
-            (Some(peer), _) if is_heard_in_time(&peer).await => Forwarded::Answered,
-            (Some(_), _) => Forwarded::NoAnswer,
-            // It has no listener for members, or its record is younger than the last renewal.
-            (None, _) => match self.address_of(&owner) {
-                Some(address) if !self.probe(address.clone()).await => Forwarded::NoAnswer,
-                Some(_) | None => Forwarded::Answered,
-            },
+            _ if self.reaches(&owner).await => Forwarded::Answered,
+            _ => Forwarded::NoAnswer,
         };
         let Some(handle) = self.handle() else { return };
         // The driver comes first: it refuses another registration while this one is open.
@@ -175,8 +251,8 @@ impl Membership {
 }
 
 async fn made_at(peer: &Peer, call: &PassableCall) -> Forwarded {
-    match call.make_at(peer).await {
-        Ok(Made::Accepted | Made::Refused) => Forwarded::Answered,
+    match call.make_at(peer, ANSWER_PATIENCE).await {
+        Ok(Made::Accepted | Made::Refused | Made::Leaving) => Forwarded::Answered,
         Ok(Made::AtNoOwner) => Forwarded::NotOwner,
         Err(status) => {
             debug!(member = peer.id(), why = status.message(), "no answer to a registration");

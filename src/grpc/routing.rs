@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
+use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::header::CONTENT_LENGTH;
@@ -33,6 +34,8 @@ use crate::locked::locked;
 pub(crate) const GATHER_PATIENCE: Duration = Duration::from_secs(1);
 /// Reason of a member that does not serve the resource manager.
 pub(super) const NOT_OWNER: &str = "NOT_OWNER";
+/// Reason of a member that ends or is drained.
+const SHUTTING_DOWN: &str = "SHUTTING_DOWN";
 /// Number of times that the claim is read again because the member that it named does not serve the
 /// resource manager.
 pub(crate) const TRIES: usize = 3;
@@ -96,6 +99,8 @@ pub enum Made {
     Accepted,
     /// It refused the call.
     Refused,
+    /// It refused the call because it ends or is drained.
+    Leaving,
     /// It does not serve the resource manager.
     AtNoOwner,
 }
@@ -181,15 +186,31 @@ impl PassableCall {
     }
 
     /// Makes the call at another member, and keeps its answer unless that is
-    /// [`Made::AtNoOwner`]. Fails if there is no answer.
-    pub async fn make_at(&self, remote: &dyn Remote) -> Result<Made, Status> {
-        let response = self.sent_to(remote).await?;
+    /// [`Made::AtNoOwner`]. Fails if there is no answer within `patience`: a member that answers
+    /// pings may have lost the call all the same.
+    pub async fn make_at(&self, remote: &dyn Remote, patience: Duration) -> Result<Made, Status> {
+        let answered = timeout(patience, self.sent_to(remote)).await;
+        let response = answered.map_err(|_| {
+            let (member, method) = (remote.id(), self.method());
+            Status::deadline_exceeded(format!("no answer of member `{member}` to {method}"))
+        })??;
         if is_not_owner(&response) {
             return Ok(Made::AtNoOwner);
         }
-        let made = if is_refusal(&response) { Made::Refused } else { Made::Accepted };
+        let made = if has_reason(&response, SHUTTING_DOWN) {
+            Made::Leaving
+        } else if is_refusal(&response) {
+            Made::Refused
+        } else {
+            Made::Accepted
+        };
         *locked(&self.0.answer) = Some(response);
         Ok(made)
+    }
+
+    /// Drops the answer of another member, so that this one answers the client.
+    pub fn forget_answer(&self) {
+        drop(self.take_answer());
     }
 
     /// The answer of another member, if one has answered.
@@ -255,14 +276,43 @@ pub(super) async fn misdirected(
 
 /// Whether a member answered that it does not serve the resource manager.
 pub(crate) fn is_not_owner<B>(response: &Response<B>) -> bool {
-    response.headers().get(REASON_TRAILER).is_some_and(|reason| reason == NOT_OWNER)
+    has_reason(response, NOT_OWNER)
+}
+
+fn has_reason<B>(response: &Response<B>, reason: &str) -> bool {
+    response.headers().get(REASON_TRAILER).is_some_and(|value| value == reason)
 }
 
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use tokio::time::Instant;
+    use tonic::Code;
 
     use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A member that answers no call.
+    struct Silent;
+
+    impl Remote for Silent {
+        fn id(&self) -> &'static str {
+            "m3"
+        }
+
+        fn grpc(&self) -> &'static str {
+            "m3:50051"
+        }
+
+        fn send(
+            &self,
+            _: Request<Body>,
+            _: &Identity,
+        ) -> BoxFuture<'static, Result<Response<Body>, Status>> {
+            std::future::pending().boxed()
+        }
+    }
 
     /// A member that answers each call with these headers.
     struct Answering(Vec<(&'static str, &'static str)>);
@@ -295,11 +345,24 @@ mod tests {
             (vec![], Made::Accepted),
             (vec![("grpc-status", "0")], Made::Accepted),
             (vec![("grpc-status", "7")], Made::Refused),
+            (vec![("grpc-status", "14"), (REASON_TRAILER, "SHUTTING_DOWN")], Made::Leaving),
             (vec![("grpc-status", "14"), (REASON_TRAILER, "NOT_OWNER")], Made::AtNoOwner),
         ] {
             let call = PassableCall::new(&Request::new(()), Bytes::new());
-            assert_eq!(call.make_at(&Answering(headers)).await.unwrap(), expected);
+            assert_eq!(call.make_at(&Answering(headers), PATIENCE).await.unwrap(), expected);
             assert_eq!(call.take_answer().is_some(), expected != Made::AtNoOwner);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_never_answers_has_not_made_the_call() {
+        let request = Request::builder().uri("/si.Scheduler/Register").body(()).unwrap();
+        let call = PassableCall::new(&request, Bytes::new());
+        let begun = Instant::now();
+        let status = call.make_at(&Silent, PATIENCE).await.unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded);
+        assert_eq!(status.message(), "no answer of member `m3` to Register");
+        assert!(begun.elapsed() < PATIENCE * 2, "{:?}", begun.elapsed());
+        assert!(call.take_answer().is_none());
     }
 }

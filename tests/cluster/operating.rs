@@ -31,6 +31,15 @@ async fn until(member: &Service, arguments: &[&str], is_wanted: impl Fn(&str) ->
     }
 }
 
+/// The address to which a member sends a client that asks for it.
+async fn redirected(member: &Service, rm: &str) -> String {
+    let mut request = Request::new(registration(rm, QUEUES));
+    request.metadata_mut().insert("x-si-redirect", "yes".parse().unwrap());
+    let status = member.client().await.register_resource_manager(request).await.unwrap_err();
+    assert_eq!(reason_of(&status), "NOT_OWNER", "{status:?}");
+    owner_of(&status).to_owned()
+}
+
 async fn document(member: &Service) -> Value {
     serde_json::from_str(&member.get("/ws/v1/cluster").await).unwrap()
 }
@@ -87,15 +96,53 @@ async fn operators_list_move_and_drain() {
     assert!(metrics.contains(count), "{metrics}");
 
     assert_eq!(done(&m1, &["cluster", "drain", "m2", "--yes"]), "1 handed over, 0 left\n");
-    let status = register(&m2, "rm", None).await.unwrap_err();
-    assert_eq!((&*reason_of(&status), owner_of(&status)), ("SHUTTING_DOWN", &*m1.grpc.to_string()));
-    register_until_served(&m1, "rm").await;
+    register_until_served(&m2, "rm").await;
+    assert_eq!(redirected(&m2, "rm").await, m1.grpc.to_string(), "through the drained member");
     until(&m1, &["get", "members", "m2"], |text| text.contains("draining")).await;
     let (code, _, errors) = at(&m1, &["cluster", "move", "rm", "--to", "m2"]);
     assert!(code == Some(1) && errors.contains("member `m2` is draining"), "{errors}");
     assert_eq!(done(&m1, &["cluster", "undrain", "m2"]), "takes resource managers again\n");
     until(&m1, &["get", "members", "m2"], |text| text.contains("alive")).await;
     assert_eq!(done(&m1, &["cluster", "move", "rm"]), "moved to member m2\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_member_sends_resource_managers_to_their_owners() {
+    let Some(bed) = Bed::new().await else { return };
+    // Alone at first, so that it serves the resource manager.
+    let m3 = bed.start("m3");
+    until_ready(&m3).await;
+    assert_eq!(register(&m3, "rm", None).await.unwrap(), 1);
+    // Another member has less load.
+    let (m1, m2) = (bed.start("m1"), bed.start("m2"));
+    acquainted(&[&m1, &m2, &m3]).await;
+    done(&m2, &["cluster", "drain", "m2", "--yes"]);
+    // Twice with the same proof: the drained member could claim the resource manager.
+    for (proof, session) in [(None, 2), (PROOF, 3), (PROOF, 4)] {
+        assert_eq!(register(&m2, "rm", proof).await.unwrap(), session);
+        assert_eq!(redirected(&m2, "rm").await, m3.grpc.to_string());
+    }
+    is_allocated(&served(&m2, "rm").await, "a1").await;
+    // If the owner is lost, the remaining member serves it.
+    m3.send_signal("-KILL");
+    assert_eq!(register(&m2, "rm", PROOF).await.unwrap(), 5);
+    assert_eq!(redirected(&m2, "rm").await, m1.grpc.to_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resource_manager_for_a_member_that_was_just_drained_is_served() {
+    let Some(bed) = Bed::new().await else { return };
+    // Renewals every four seconds, which read who is drained.
+    let [m1, m2] = ["m1", "m2"].map(|id| bed.start_with(id, &[("CLUSTER__LEASE", "20s")]));
+    acquainted(&[&m1, &m2]).await;
+    // Those that the second member keeps make the first the less loaded one.
+    for number in 0..3 {
+        assert_eq!(register(&m2, &format!("rm-{number}"), None).await.unwrap(), 1);
+    }
+    done(&m1, &["cluster", "drain", "m1", "--yes"]);
+    for number in 3..6 {
+        assert_eq!(register(&m2, &format!("rm-{number}"), None).await.unwrap(), 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,8 +21,7 @@ fn a_drained_member_hands_over_and_takes_nothing() {
         let is_moved =
             matches!(&end, StreamEnd::SessionMoved { owner: Some(it) } if it == "b:50051");
         assert!(is_moved, "{end:?}");
-        let draining = ClaimRefusal::Draining { owner: Some("b:50051".to_owned()) };
-        assert_eq!(a.register(None).await, Err(draining));
+        assert_eq!(a.register(None).await, Err(sent_to("b")));
         assert_eq!(b.register(None).await, Ok(3));
         cluster.acquainted().await;
         let of_b = b.member.operations();
@@ -34,6 +33,20 @@ fn a_drained_member_hands_over_and_takes_nothing() {
         assert_eq!(of_b.move_rm("rm".to_owned(), None).await, Ok("a".to_owned()));
         assert_eq!(a.register(None).await, Ok(5));
     });
+}
+
+/// The redirect to a member.
+fn sent_to(member: &str) -> ClaimRefusal {
+    ClaimRefusal::NotOwner { member: member.to_owned(), owner: Some(format!("{member}:50051")) }
+}
+
+/// Why a registration wins no claim.
+async fn refusal_of(process: &Process, origin: Origin) -> ClaimRefusal {
+    match process.register_with("", origin).await {
+        Err(RegistrationRefusal::Claim(refusal)) => refusal,
+        Err(refusal) => panic!("{refusal}"),
+        Ok(registered) => panic!("session {}", registered.session),
+    }
 }
 
 /// Two members, of which the first is drained while the arbiter does not answer it: it has ended
@@ -67,6 +80,49 @@ fn a_drained_owner_hands_over_an_rm_that_registers() {
         let draining = ClaimRefusal::Draining { owner: Some("b:50051".to_owned()) };
         assert_eq!(a.register(None).await, Err(draining));
         assert_eq!(b.register(None).await, Ok(3));
+    });
+}
+
+#[test]
+fn a_drained_owner_sends_what_others_pass_on_to_its_successor() {
+    play(async |cluster| {
+        let (a, b) = drained_in_vain(&cluster).await;
+        let origin = Origin { is_forwarded: true, ..Origin::default() };
+        assert_eq!(refusal_of(&a, origin).await, sent_to("b"));
+        assert_eq!(b.register(None).await, Ok(3));
+    });
+}
+
+#[test]
+fn a_drained_member_leaves_rms_to_their_owners() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        // Less loaded than the owner.
+        let _c = cluster.ready("c").await;
+        assert_eq!(b.register(PROOF).await, Ok(1));
+        cluster.acquainted().await;
+        a.member.operations().drain("a".to_owned(), true).await.unwrap();
+        for proof in [None, PROOF, Some("a secret of another process")] {
+            assert_eq!(a.register(proof).await, Err(sent_to("b")), "{proof:?}");
+        }
+        for proof in [None, PROOF.and_then(Proof::parse)] {
+            let origin = Origin { proof, is_forwarded: true, ..Origin::default() };
+            assert_eq!(refusal_of(&a, origin).await, sent_to("b"));
+        }
+        assert!(b.serves() && !a.serves());
+        assert_eq!(cluster.claim().await.epoch.0, 1);
+    });
+}
+
+#[test]
+fn a_member_that_was_just_drained_takes_nothing_from_others() {
+    play(async |cluster| {
+        let (a, _b) = (cluster.ready("a").await, cluster.ready("b").await);
+        cluster.acquainted().await;
+        a.member.operations().drain("a".to_owned(), true).await.unwrap();
+        // The other member, which passes it on, serves it then.
+        let origin = Origin { is_forwarded: true, ..Origin::default() };
+        assert_eq!(refusal_of(&a, origin).await, sent_to("b"));
     });
 }
 
