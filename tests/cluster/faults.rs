@@ -1,12 +1,15 @@
-//! Faults of the arbiter and of the clients' judgement: etcd away for longer than the lease, a
-//! restored backup, and an owner that is left although it lives.
+//! Faults of the arbiter, of lines and of the clients' judgement: etcd away for longer than the
+//! lease, a restored backup, an owner that comes back with its id or cannot be reached, and one
+//! that is left although it lives.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use monoceros_proto::si::v1 as si;
 
 use super::*;
-use crate::harness::{application, node, run};
+use crate::harness::{Proxy, application, node, run};
+use crate::servers::free_port;
 
 /// RMs of a test, with the proofs of those that have one.
 const RMS: [(&str, Option<&str>); 4] =
@@ -248,4 +251,68 @@ async fn a_restored_backup_fences_all_members_until_it_is_accepted() {
     assert!(register_with(m1, "rm", PROOF).await > floor);
     assert!(register_with(m1, "newer", PROOF).await > floor);
     is_allocated(&served(m2, "rm").await, "b1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_a_killed_member_that_comes_back_are_free_by_a_proof_or_after_the_lease() {
+    let Some(bed) = Bed::new().await else { return };
+    // Alone, so that no resource manager is handed on.
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    for (rm, proof) in [("proves", PROOF), ("silent", None), ("own", None)] {
+        assert_eq!(register(&m1, rm, proof).await.unwrap(), 1);
+    }
+    let m2 = bed.start("m2");
+    acquainted(&[&m1, &m2]).await;
+
+    m1.send_signal("-KILL");
+    let killed = Instant::now();
+    let again = bed.start("m1");
+    // Its last renewal was up to a fifth of the lease before its end.
+    let free_from = LEASE * 7 / 10;
+    let begun = Instant::now();
+    assert_eq!(register_with(&m2, "proves", PROOF).await, 2);
+    assert!(begun.elapsed() < LEASE / 4, "{:?}", begun.elapsed());
+    assert!(killed.elapsed() < free_from, "{:?}", killed.elapsed());
+    let status = register(&again, "own", None).await.unwrap_err();
+    assert_eq!(reason_of(&status), "MEMBER_FENCED", "it waits for the end of its former self");
+
+    let (session, reasons) = register_until_served(&m2, "silent").await;
+    let waited = killed.elapsed();
+    assert_eq!((session, reasons[0].as_str()), (2, "OWNER_UNREACHABLE"));
+    assert!((free_from..2 * LEASE).contains(&waited), "{waited:?}");
+    until_ready(&again).await;
+    assert_eq!(register_until_served(&again, "own").await.0, 2);
+    let waited = killed.elapsed();
+    assert!((free_from..3 * LEASE).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_a_member_cannot_reach_hands_over_a_lease_later() {
+    let Some(bed) = Bed::new().await else { return };
+    let listen = format!("127.0.0.1:{}", free_port().unwrap());
+    let line = Proxy::start(listen.parse::<SocketAddr>().unwrap()).await;
+    let advertised = line.address.to_string();
+    let settings =
+        [("CLUSTER__LISTEN", &*listen), ("CLUSTER__ADVERTISE__INTERNAL", &*advertised)];
+    let (m1, m2) = (bed.start_with("m1", &settings), bed.start("m2"));
+    acquainted(&[&m1, &m2]).await;
+
+    // The owner reaches etcd and the other member, which does not reach it.
+    line.lead_to(None);
+    let begun = Instant::now();
+    assert_eq!(register(&m1, "rm", None).await.unwrap(), 1);
+    let rm = served(&m1, "rm").await;
+    is_allocated(&rm, "a1").await;
+    let (session, reasons) = register_until_served(&m2, "rm").await;
+    let waited = begun.elapsed();
+    // The hand-over has an epoch, too.
+    assert_eq!((session, reasons[0].as_str()), (3, "OWNER_UNREACHABLE"));
+    // An attempt takes a second, and a renewal of the owner has to read what is wanted.
+    assert!((LEASE..2 * LEASE).contains(&waited), "{waited:?}");
+    rm.until("the end of the stream", has_ended).await;
+    let status = rm.read(|seen| seen.ends["allocation"].clone()).unwrap();
+    assert_eq!((&*reason_of(&status), owner_of(&status)), ("SESSION_MOVED", &*m2.grpc.to_string()));
+    assert_eq!(m1.http("GET", "/readyz", &[], "").await.status, 200, "the owner goes on");
+    is_allocated(&served(&m2, "rm").await, "b1").await;
 }
