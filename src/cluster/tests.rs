@@ -238,6 +238,7 @@ fn a_refusal_has_the_reason_of_the_arbiter() {
 fn without_a_proof_an_rm_is_sent_to_its_owner() {
     play(async |cluster| {
         let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        let registered = Instant::now();
         assert_eq!(a.register(None).await, Ok(1));
         cluster.acquainted().await;
         let member = "a".to_owned();
@@ -255,6 +256,9 @@ fn without_a_proof_an_rm_is_sent_to_its_owner() {
         let is_moved =
             matches!(&end, StreamEnd::SessionMoved { owner: Some(it) } if it == "c:50051");
         assert!(is_moved, "{end:?}");
+        // A lease after its session began, with the next renewal.
+        let moved = registered.elapsed();
+        assert!((LEASE..LEASE * 3 / 2).contains(&moved), "{moved:?}");
         sleep(Duration::from_millis(100)).await;
         assert_eq!(c.register(None).await, Ok(3));
         assert!(c.serves() && !a.serves());

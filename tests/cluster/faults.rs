@@ -293,8 +293,7 @@ async fn an_owner_that_a_member_cannot_reach_hands_over_a_lease_later() {
     let listen = format!("127.0.0.1:{}", free_port().unwrap());
     let line = Proxy::start(listen.parse::<SocketAddr>().unwrap()).await;
     let advertised = line.address.to_string();
-    let settings =
-        [("CLUSTER__LISTEN", &*listen), ("CLUSTER__ADVERTISE__INTERNAL", &*advertised)];
+    let settings = [("CLUSTER__LISTEN", &*listen), ("CLUSTER__ADVERTISE__INTERNAL", &*advertised)];
     let (m1, m2) = (bed.start_with("m1", &settings), bed.start("m2"));
     acquainted(&[&m1, &m2]).await;
 

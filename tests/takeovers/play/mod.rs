@@ -128,8 +128,8 @@ struct Game {
 }
 
 impl Game {
-    /// Starts an etcd, three members, and an RM of each kind, and waits until all are served. `None`
-    /// without a program of etcd.
+    /// Starts three etcds, three members, and an RM of each kind, and waits until all are served.
+    /// `None` without a program of etcd.
     async fn start(lease: Duration, seed: u64) -> Option<Self> {
         let bed = Bed::start(lease).await?;
         let mut dice = Dice(seed);
