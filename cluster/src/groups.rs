@@ -12,6 +12,8 @@
 
 use std::sync::Arc;
 
+/// Most bytes of a configuration's text: [`MAX_PACKED`] bytes could be decompressed to 900 MiB.
+pub const MAX_TEXT: usize = 8 << 20;
 /// Most bytes of a compressed configuration: its record, of 900 KiB at most, has 4 KiB besides.
 pub const MAX_PACKED: usize = 896 * 1024;
 /// Most earlier checksums that a record keeps.
@@ -53,10 +55,22 @@ impl Configuration {
     }
 }
 
-/// A compressed configuration that no record can hold.
+/// A configuration that no record can hold, or no member reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue configuration has {0} bytes compressed: a cluster keeps at most {MAX_PACKED}")]
-pub struct TooLarge(pub usize);
+pub enum TooLarge {
+    /// The text has this many bytes, more than [`MAX_TEXT`].
+    #[error(
+        "the queue configuration has {0} bytes: a cluster keeps at most {MAX_TEXT}, and \
+         {MAX_PACKED} compressed"
+    )]
+    Text(usize),
+    /// The compressed text has this many bytes, more than [`MAX_PACKED`].
+    #[error(
+        "the queue configuration has {0} bytes compressed: a cluster keeps at most {MAX_PACKED}, \
+         and {MAX_TEXT} uncompressed"
+    )]
+    Packed(usize),
+}
 
 /// A text for a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -115,7 +129,7 @@ impl Offer {
     ) -> Result<Self, TooLarge> {
         debug_assert_eq!(checksum.is_empty(), packed.is_empty(), "a text has a checksum");
         if packed.len() > MAX_PACKED {
-            return Err(TooLarge(packed.len()));
+            return Err(TooLarge::Packed(packed.len()));
         }
         let fits = |&bytes: &usize| source.is_char_boundary(bytes);
         let end = (0..=MAX_SOURCE.min(source.len())).rev().find(fits).unwrap_or_default();
@@ -292,7 +306,7 @@ mod tests {
         assert_eq!((largest.packed.len(), largest.source.len()), (MAX_PACKED, MAX_SOURCE));
         let refused = new(MAX_PACKED + 1, "").unwrap_err();
         let text = "the queue configuration has 917505 bytes compressed: a cluster keeps at most \
-                    917504";
+                    917504, and 8388608 uncompressed";
         assert_eq!(refused.to_string(), text);
     }
 }

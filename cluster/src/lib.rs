@@ -70,8 +70,8 @@ mod verdict;
 
 pub use crate::arbiter::{Reply, Request, Snapshot};
 pub use crate::groups::{
-    Checksum, Configuration, GroupId, Judgement, MAX_EARLIER, MAX_PACKED, MAX_SOURCE, Occasion,
-    Offer, TooLarge,
+    Checksum, Configuration, GroupId, Judgement, MAX_EARLIER, MAX_PACKED, MAX_SOURCE, MAX_TEXT,
+    Occasion, Offer, TooLarge,
 };
 pub use crate::member::{Effect, EndReason, Event, Forwarded, Member, Operation, Session, Status};
 pub use crate::names::{

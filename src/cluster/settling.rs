@@ -40,7 +40,8 @@ impl Groups {
         occasion: Occasion,
     ) -> Result<Offer, RegistrationRefusal> {
         let source = format!("{source}, member `{}`", self.me);
-        let offer = Offer::new(checksum.into(), pack(text), &source, occasion);
+        let offer = pack(text)
+            .and_then(|packed| Offer::new(checksum.into(), packed, &source, occasion));
         offer.map_err(|why| RegistrationRefusal::ConfigTooLarge(why.to_string()))
     }
 

@@ -8,27 +8,29 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use monoceros_cluster::{
-    Configuration, GroupId, Judgement, Key, Offer, Record, Reply, Request, Revision, Version,
-    Versioned,
+    Configuration, GroupId, Judgement, Key, MAX_PACKED, MAX_TEXT, Offer, Record, Reply, Request,
+    Revision, TooLarge, Version, Versioned,
 };
 
 use crate::arbiter::Arbiter;
 use crate::store::Failure;
 
-/// Most bytes of a text. The scheduler accepts no longer one, and 900 KiB could be decompressed to
-/// 900 MiB.
-const MAX_TEXT: u64 = 8 << 20;
 /// Times that an offer is judged again, after a lost compare-and-set or one without an answer.
 const TRIES: u8 = 5;
 
-/// Compresses a text. No text stays empty.
-pub fn pack(text: &str) -> Arc<[u8]> {
+/// Compresses a text. No text stays empty. Fails if no record can hold the text, or [`unpack`]
+/// would refuse it.
+pub fn pack(text: &str) -> Result<Arc<[u8]>, TooLarge> {
     if text.is_empty() {
-        return Arc::default();
+        return Ok(Arc::default());
+    }
+    if text.len() > MAX_TEXT {
+        return Err(TooLarge::Text(text.len()));
     }
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     let written = packed.write_all(text.as_bytes()).and_then(|()| packed.finish());
-    written.expect("writing to memory does not fail").into()
+    let packed = written.expect("writing to memory does not fail");
+    if packed.len() > MAX_PACKED { Err(TooLarge::Packed(packed.len())) } else { Ok(packed.into()) }
 }
 
 /// Returns the text of a configuration. Empty if it is withdrawn.
@@ -37,10 +39,10 @@ pub fn unpack(configuration: &Configuration) -> Result<String, String> {
     if configuration.packed.is_empty() {
         return Ok(text);
     }
-    let mut reader = GzDecoder::new(&configuration.packed[..]).take(MAX_TEXT + 1);
+    let mut reader = GzDecoder::new(&configuration.packed[..]).take(MAX_TEXT as u64 + 1);
     let read = reader.read_to_string(&mut text);
     read.map_err(|why| format!("the text cannot be decompressed: {why}"))?;
-    if text.len() as u64 > MAX_TEXT {
+    if text.len() > MAX_TEXT {
         return Err(format!("the text has more than {MAX_TEXT} bytes"));
     }
     Ok(text)
@@ -160,7 +162,7 @@ fn into_configuration(record: Versioned<Record>) -> Option<Versioned<Configurati
 
 #[cfg(test)]
 mod tests {
-    use monoceros_cluster::{MAX_PACKED, Occasion, TooLarge};
+    use monoceros_cluster::Occasion;
 
     use super::*;
 
@@ -177,22 +179,43 @@ mod tests {
     #[test]
     fn texts_are_unpacked_as_they_were_packed() {
         for text in ["", "partitions: []\n", &"ä".repeat(100_000)] {
-            assert_eq!(unpack(&configuration(pack(text))).as_deref(), Ok(text));
+            assert_eq!(unpack(&configuration(pack(text).unwrap())).as_deref(), Ok(text));
         }
     }
 
     #[test]
     fn a_text_that_grows_too_large_is_refused() {
-        let most = "x".repeat(8 << 20);
-        assert!(unpack(&configuration(pack(&most))).is_ok());
-        let packed = pack(&(most + "x"));
+        let most = "x".repeat(MAX_TEXT);
+        assert!(unpack(&configuration(pack(&most).unwrap())).is_ok());
+        // Another program has written it: `pack` refuses it.
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all((most + "x").as_bytes()).unwrap();
+        let packed = packed.finish().unwrap();
         assert!(packed.len() < 20_000, "small in the store");
-        let why = unpack(&configuration(packed)).unwrap_err();
+        let why = unpack(&configuration(packed.into())).unwrap_err();
         assert_eq!(why, "the text has more than 8388608 bytes");
         let why = unpack(&configuration(b"text"[..].into())).unwrap_err();
         assert!(why.starts_with("the text cannot be decompressed: "), "{why}");
         let refused =
             Offer::new("C".into(), vec![0; MAX_PACKED + 1].into(), "", Occasion::FileChanged);
-        assert_eq!(refused, Err(TooLarge(MAX_PACKED + 1)));
+        assert_eq!(refused, Err(TooLarge::Packed(MAX_PACKED + 1)));
+    }
+
+    #[test]
+    fn no_text_is_packed_that_members_would_not_unpack() {
+        let why = pack(&"x".repeat(MAX_TEXT + 1)).unwrap_err();
+        let text = "the queue configuration has 8388609 bytes: a cluster keeps at most 8388608, \
+                    and 917504 compressed";
+        assert_eq!(why.to_string(), text);
+        // Characters without a pattern, six bits each.
+        let mut state = 1_u64;
+        let random = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            char::from(b'0' + u8::try_from(state % 64).unwrap())
+        });
+        let why = pack(&random.take(2 << 20).collect::<String>()).unwrap_err();
+        assert!(matches!(why, TooLarge::Packed(bytes) if bytes > MAX_PACKED), "{why}");
     }
 }

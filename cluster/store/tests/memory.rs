@@ -176,7 +176,7 @@ async fn no_group_is_created_close_to_the_bound() {
 }
 
 fn offer(text: &str, occasion: Occasion) -> Offer {
-    Offer::new(text.into(), pack(text), "test", occasion).unwrap()
+    Offer::new(text.into(), pack(text).unwrap(), "test", occasion).unwrap()
 }
 
 /// Reads the text of a group, with its version.
