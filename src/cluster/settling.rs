@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_actors::RegisterError;
 use monoceros_actors::config;
+use monoceros_actors::{ConfigurationError, RegisterError};
 use monoceros_cluster::{
     Configuration, GroupId, Judgement, Life, Occasion, Offer, Owner, Reply, Request, RmId,
     Snapshot, Versioned,
@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 use super::groups::{AGAIN, Groups, name_of, named};
+use super::sharing::TrialFailure;
 use crate::grpc::end::{ClaimRefusal, RegistrationRefusal};
 use crate::grpc::registry::Brought;
 use crate::settings::PolicyGroupConflict;
@@ -40,8 +41,8 @@ impl Groups {
         occasion: Occasion,
     ) -> Result<Offer, RegistrationRefusal> {
         let source = format!("{source}, member `{}`", self.me);
-        let offer = pack(text)
-            .and_then(|packed| Offer::new(checksum.into(), packed, &source, occasion));
+        let offer =
+            pack(text).and_then(|packed| Offer::new(checksum.into(), packed, &source, occasion));
         offer.map_err(|why| RegistrationRefusal::ConfigTooLarge(why.to_string()))
     }
 
@@ -250,8 +251,9 @@ impl Groups {
         }
     }
 
-    /// Tries a text on an RM that is served here.
-    pub(super) async fn try_here(&self, rm_id: &str, text: &str) -> Result<(), String> {
+    /// Tries a text on an RM that is served here. One whose session has just ended reads the new
+    /// text when it registers again.
+    pub(super) async fn try_here(&self, rm_id: &str, text: &str) -> Result<(), TrialFailure> {
         let request = si::UpdateConfigurationRequest {
             rm_id: rm_id.to_owned(),
             config: text.to_owned(),
@@ -259,8 +261,9 @@ impl Groups {
         };
         let tried = timeout(CHECK_PATIENCE, self.scheduler.validate_configuration(request)).await;
         match tried {
-            Ok(tried) => tried.map(drop).map_err(|why| why.to_string()),
-            Err(_) => Err("it was not tried in time".to_owned()),
+            Ok(Ok(_) | Err(ConfigurationError::NotRegistered(_))) => Ok(()),
+            Ok(Err(why)) => Err(why.into()),
+            Err(_) => Err(TrialFailure::Unanswered("it was not tried in time".to_owned())),
         }
     }
 }

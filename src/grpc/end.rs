@@ -15,6 +15,7 @@ use monoceros_actors::UpdateError;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
+pub use self::change::ChangeRefusal;
 pub use self::claim::ClaimRefusal;
 pub use self::refusal::RegistrationRefusal;
 use self::status::detailed_status;
@@ -26,6 +27,7 @@ use super::kind::Dialect;
 use super::session::attempt::Attempt;
 use crate::identity::Denied;
 
+mod change;
 mod claim;
 mod refusal;
 mod status;

@@ -13,7 +13,7 @@ use monoceros_proto::v1::shim_message::Body as Shim;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Request;
 
-use crate::harness::{PATIENCE, QUEUES, Service, TempFile, registration, shim};
+use crate::harness::{PATIENCE, QUEUES, Rm, Service, TempFile, reason_of, registration, shim};
 use crate::{Bed, LEASE, PAUSE, PROOF, is_allocated, register, served, until_ready};
 
 /// `QUEUES` with another leaf.
@@ -21,7 +21,8 @@ fn with_leaf(name: &str) -> String {
     format!("{QUEUES}          - name: {name}\n")
 }
 
-/// Sets the configuration of a resource manager at its owner. Returns why not.
+/// Sets the configuration of a resource manager, or of the only one if `rm` is empty. Returns why
+/// not, after the reason of the status if it failed.
 async fn set(member: &Service, rm: &str, config: String) -> Result<(), String> {
     set_with(member, rm, config, "false").await
 }
@@ -38,7 +39,10 @@ async fn set_with(
     let request = si::UpdateConfigurationRequest { rm_id, config, ..Default::default() };
     let mut request = Request::new(request);
     request.metadata_mut().insert("x-si-persist", persist.parse().unwrap());
-    let answer = client.update_config(request).await.unwrap().into_inner();
+    let answer = match client.update_config(request).await {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => return Err(format!("{}: {}", reason_of(&status), status.message())),
+    };
     if answer.success { Ok(()) } else { Err(answer.reason) }
 }
 
@@ -146,6 +150,76 @@ async fn a_trial_asks_every_member_and_changes_nothing() {
         assert_eq!(answer.reason.starts_with(begins), refused, "{}", answer.reason);
         assert_eq!(config_of(&m1, "one").await, QUEUES);
     }
+    // A member that stands still puts a change off, which may be made again.
+    m2.send_signal("-STOP");
+    let why = set(&m1, "one", with_leaf("new")).await.unwrap_err();
+    let begins = "CONFIG_UNTRIED: member `m2`, resource manager `two`: ";
+    assert!(why.starts_with(begins), "{why}");
+    assert_eq!(config_of(&m1, "one").await, QUEUES);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_that_is_written_and_not_applied_is_told_with_all_reasons() {
+    let Some(bed) = Bed::new().await else { return };
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    register(&m1, "one", PROOF).await.unwrap();
+    register(&m1, "two", PROOF).await.unwrap();
+    let m2 = bed.start("m2");
+    until_ready(&m2).await;
+    register(&m2, "two", PROOF).await.unwrap();
+    let one = Rm::open(m1.client().await, "one").await;
+    one.hello().await;
+    let one = one.with_nodes(&["n1"]).await;
+    sleep(LEASE / 2).await;
+    let parent = QUEUES.replace("- name: a", "- name: a\n            parent: true");
+    // The work at one member changes while the other one has not tried the text yet.
+    m2.send_signal("-STOP");
+    let works = async {
+        sleep(LEASE / 20).await;
+        let one = one.with_application("app", "root.a").await;
+        m2.send_signal("-CONT");
+        one
+    };
+    let (set, one) = tokio::join!(set_with(&m1, "one", parent.clone(), "true"), works);
+    let why = set.unwrap_err();
+    let begins = "the configuration of policy group `queues` is changed (version 2), and is not in \
+                  force for `one`, where its queues are tried again and the settings of \
+                  `extraConfig` are not: ";
+    assert!(why.starts_with(begins), "{why}");
+    assert!(why.contains("\nthe resource manager did not keep it: "), "{why}");
+    until_config(&m2, "two", &parent).await;
+    assert_eq!(config_of(&m1, "one").await, QUEUES);
+    let application_id = "app".to_owned();
+    let gone = si::RemoveApplicationRequest { application_id, partition_name: String::new() };
+    one.send_applications(vec![], vec![gone]).await;
+    until_config(&m1, "one", &parent).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_of_the_only_rm_is_set_at_any_member() {
+    let Some(bed) = Bed::new().await else { return };
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    register(&m1, "one", PROOF).await.unwrap();
+    let m2 = bed.start("m2");
+    until_ready(&m2).await;
+    sleep(LEASE / 2).await;
+    let new = with_leaf("new");
+    set(&m2, "", new.clone()).await.unwrap();
+    assert_eq!(config_of(&m1, "one").await, new);
+    let mut client = AdminServiceClient::new(m2.channel().await);
+    let check = si::UpdateConfigurationRequest { config: new, ..Default::default() };
+    let answer = client.validate_config(check).await.unwrap().into_inner();
+    assert!(answer.success, "{}", answer.reason);
+
+    // A member that serves one of two does not take the text for its own.
+    register(&m2, "two", PROOF).await.unwrap();
+    sleep(LEASE / 2).await;
+    for member in [&m1, &m2] {
+        let why = set(member, "", with_leaf("other")).await.unwrap_err();
+        assert!(why.starts_with("RM_ID_MISSING: "), "{why}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -174,8 +248,8 @@ async fn of_two_configurations_set_at_once_one_counts() {
             assert_eq!(stored.lock().unwrap().contains(text), set.is_ok(), "{set:?}");
             let Err(why) = set else { continue };
             n_lost += 1;
-            let begins =
-                "the configuration of policy group `queues` was changed meanwhile: version ";
+            let begins = "CONFIG_CHANGED: the configuration of policy group `queues` was changed \
+                          meanwhile: version ";
             assert!(why.starts_with(begins), "{why}");
         }
         if one.is_err() || two.is_err() {

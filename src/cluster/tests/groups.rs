@@ -8,7 +8,9 @@ use monoceros_cluster::{GroupId, Owner};
 
 use super::super::membership::Membership;
 use super::super::operations::{GroupReport, MemberReport};
+use super::super::sharing::TrialFailure;
 use super::*;
+use crate::grpc::end::ChangeRefusal;
 use crate::grpc::registry::GroupChange;
 use crate::identity::Identity;
 
@@ -28,11 +30,12 @@ pub(super) fn trial<'a>(
     owner: &'a Owner,
     request: si::UpdateConfigurationRequest,
     _: &'a Identity,
-) -> BoxFuture<'a, Result<(), String>> {
+) -> BoxFuture<'a, Result<(), TrialFailure>> {
     let handle = SCHEDULERS.with_borrow(|all| all.get(&*owner.member.0).cloned());
     async move {
-        let tried = handle.ok_or("no such process")?.validate_configuration(request).await;
-        tried.map(drop).map_err(|why| why.to_string())
+        let nobody = || TrialFailure::Unanswered("no such process".to_owned());
+        let tried = handle.ok_or_else(nobody)?.validate_configuration(request).await;
+        tried.map(drop).map_err(TrialFailure::from)
     }
     .boxed()
 }
@@ -85,7 +88,7 @@ async fn text_of(process: &Process, rm: &str) -> String {
 }
 
 /// Sets a configuration as an operator does, at the process that serves `rm`.
-async fn set(process: &Process, rm: &str, config: String) -> Result<(), String> {
+async fn set(process: &Process, rm: &str, config: String) -> Result<u64, ChangeRefusal> {
     let shared = process.registry.configurations().unwrap();
     let change = GroupChange { rm_id: rm.to_owned(), policy_group: "etl".to_owned(), config };
     let caller = Identity::anybody();
@@ -173,14 +176,30 @@ fn a_member_that_cannot_have_a_text_refuses_it_for_all() {
         register(&a, "one", &first(), false).await.unwrap();
         register(&b, "two", &first(), false).await.unwrap();
         submit(&b, "two").await;
-        let why = set(&a, "one", parent()).await.unwrap_err();
-        assert!(why.starts_with("member `b`, resource manager `two`: "), "{why}");
+        let refusal = set(&a, "one", parent()).await.unwrap_err();
+        let begins = "member `b`, resource manager `two`: ";
+        let is_final = matches!(&refusal, ChangeRefusal::Refused(why) if why.starts_with(begins));
+        assert!(is_final, "{refusal:?}");
         a_moment().await;
         assert_eq!((state(&a).in_arbiter, text_of(&a, "one").await), (Some(1), first()));
-        // A member that does not answer refuses it, too.
-        SCHEDULERS.with_borrow_mut(|all| all.remove("b"));
-        let why = set(&a, "one", second()).await.unwrap_err();
-        assert_eq!(why, "member `b`, resource manager `two`: no such process");
+    });
+}
+
+#[test]
+fn a_member_that_does_not_answer_puts_a_text_off() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&a, "one", &first(), false).await.unwrap();
+        register(&b, "two", &first(), false).await.unwrap();
+        let of_b = SCHEDULERS.with_borrow_mut(|all| all.remove("b")).unwrap();
+        let refusal = set(&a, "one", second()).await.unwrap_err();
+        let why = "member `b`, resource manager `two`: no such process".to_owned();
+        assert_eq!(refusal, ChangeRefusal::Untried(why));
+        note("b", &of_b);
+        assert_eq!(set(&a, "one", second()).await, Ok(2));
+        a.store.set_away(true);
+        let refusal = set(&a, "one", first()).await.unwrap_err();
+        assert_eq!(refusal, ChangeRefusal::Claim(ClaimRefusal::ArbiterUnavailable));
     });
 }
 
@@ -381,7 +400,8 @@ fn a_text_that_was_changed_since_its_trial_is_refused() {
         let caller = Identity::anybody();
         let tried = shared.try_on_all(&change, &caller).await.unwrap();
         set(&b, "two", second()).await.unwrap();
-        let why = shared.set(&change, tried, &caller).await.unwrap_err();
+        let refusal = shared.set(&change, tried, &caller).await.unwrap_err();
+        let ChangeRefusal::ChangedMeanwhile(why) = refusal else { panic!("{refusal:?}") };
         let begins = "the configuration of policy group `etl` was changed meanwhile: version 2, set \
                       for `two` by ";
         assert!(why.starts_with(begins) && why.ends_with(", member `b`"), "{why}");

@@ -1,7 +1,8 @@
 //! The configuration calls of the admin service.
 //!
 //! A configuration with errors is answered with `success` false and the reason, as clients of every
-//! revision expect; a status is returned only for a call that is invalid as a whole. The checksums
+//! revision expect, and so is one that is in force only in part. A status is returned only for a
+//! call that is invalid as a whole, or may succeed when it is made again. The checksums
 //! of the old and the new configuration are in the metadata of the reply, since the message has no
 //! field for them. The reason of a success lists the differences, one sentence per line, with
 //! present usage.
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use monoceros_actors::{ConfigurationError, ConfigurationUpdate, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::v1;
+use tonic::codegen::Bytes;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Response, Status};
 use tracing::info;
@@ -24,7 +26,7 @@ use super::defaults;
 use super::refusal::CallRefusal;
 use super::target::resource_manager;
 use crate::grpc::GrpcEdge;
-use crate::grpc::end::{Cause, StreamEnd};
+use crate::grpc::end::{Cause, ChangeRefusal, StreamEnd};
 use crate::grpc::registry::{Configurations, GroupChange, Tried};
 use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
@@ -47,6 +49,8 @@ const MOST_DIFFERENCES: usize = 1_000;
 const MOST_DIFFERENCE_BYTES: usize = 64 << 10;
 /// Prefix of warnings in a reply.
 const WARNING: &str = "warning: ";
+/// Prefix of the reason for which a resource manager did not store a configuration.
+const NOT_KEPT: &str = "the resource manager did not keep it";
 
 /// Whether a configuration is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,28 +125,47 @@ pub(super) async fn change(
     let tried = handle.validate_configuration(request.clone()).await;
     let outcome = match (tried, enforcement) {
         (Ok(_), Enforcement::Apply) => {
-            let change = Change { request, given, group, persist };
-            match carry_out(edge, caller, change).await {
-                Ok(outcome) => outcome,
-                Err(reason) => return Ok(refused(old_config, reason)),
-            }
+            carry_out(edge, caller, Change { request, given, group, persist }).await
         }
         (Ok(update), Enforcement::Try) if caller.may_administer() => {
-            match SharedChange::begin(edge, caller, &update.rm_id, group, &given).await {
-                Ok(_) => Ok(update),
-                Err(reason) => return Ok(refused(old_config, reason)),
-            }
+            let tried = SharedChange::begin(edge, caller, &update.rm_id, group, &given).await;
+            tried.map(|_| update).map_err(Unfinished::from)
         }
-        (tried, _) => tried,
+        (tried, _) => tried.map_err(Unfinished::from),
     };
     match outcome {
         Ok(update) => Ok(accepted(&update)),
-        Err(
-            error @ (ConfigurationError::PolicyGroup { .. }
+        Err(Unfinished::Refused(reason)) => Ok(refused(old_config, reason)),
+        Err(Unfinished::Failed(status)) => Err(status),
+    }
+}
+
+/// Why a configuration is not in force, or not wholly.
+#[derive(Debug)]
+enum Unfinished {
+    /// Another call gets the same answer: `success` is false, and this is the reason.
+    Refused(String),
+    /// The call is invalid, or may succeed when it is made again.
+    Failed(Status),
+}
+
+impl From<ConfigurationError> for Unfinished {
+    fn from(error: ConfigurationError) -> Self {
+        match error {
+            ConfigurationError::PolicyGroup { .. }
             | ConfigurationError::Invalid(_)
-            | ConfigurationError::TypeInUse(_)),
-        ) => Ok(refused(old_config, error.to_string())),
-        Err(error) => Err(status(error)),
+            | ConfigurationError::TypeInUse(_) => Self::Refused(error.to_string()),
+            error => Self::Failed(status(error)),
+        }
+    }
+}
+
+impl From<ChangeRefusal> for Unfinished {
+    fn from(refusal: ChangeRefusal) -> Self {
+        match refusal {
+            ChangeRefusal::Refused(reason) => Self::Refused(reason),
+            refusal => Self::Failed(Status::from(&refusal)),
+        }
     }
 }
 
@@ -156,31 +179,56 @@ struct Change {
 }
 
 /// Carries out a change. In a cluster the record of the policy group is written first: whoever loses
-/// the compare-and-set changes nothing. Fails with the reason of a member, of the arbiter, or of the
-/// resource manager that should store the text.
+/// the compare-and-set changes nothing.
 async fn carry_out(
     edge: &GrpcEdge,
     caller: &Identity,
     change: Change,
-) -> Result<Result<ConfigurationUpdate, ConfigurationError>, String> {
+) -> Result<ConfigurationUpdate, Unfinished> {
     let Change { request, given, group, persist } = change;
     let shared = SharedChange::begin(edge, caller, &request.rm_id, group, &given).await?;
     let Some(shared) = shared else {
         let kept = if persist { keep(edge, &request).await } else { Ok(()) };
-        kept.map_err(|reason| format!("the resource manager did not keep it: {reason}"))?;
-        return Ok(apply(edge, caller, request, given).await);
+        kept.map_err(|reason| Unfinished::Refused(format!("{NOT_KEPT}: {reason}")))?;
+        return apply(edge, caller, request, given).await.map_err(Unfinished::from);
     };
-    shared.write(caller).await?;
+    let version = shared.write(caller).await?;
     let kept = if persist { keep(edge, &request).await } else { Ok(()) };
     let applied = apply(edge, caller, request, given).await;
-    // A newer text may have been written meanwhile.
+    // A newer text may have been written meanwhile, or this one could not be applied.
     shared.shared.applied(&shared.change.policy_group);
     match (applied, kept) {
-        (Ok(_), Err(reason)) => Err(format!(
-            "the configuration of the policy group is changed, but the resource manager did not \
-             keep it: {reason}"
-        )),
-        (applied, _) => Ok(applied),
+        (Ok(update), Ok(())) => Ok(update),
+        (Ok(_), Err(reason)) => Err(Unfinished::Refused(format!(
+            "the configuration of the policy group is changed, but {NOT_KEPT}: {reason}"
+        ))),
+        (Err(error), kept) => Err(written_only(&shared.change, version, error, kept.err())),
+    }
+}
+
+/// The answer to a change that was written for the policy group, and not applied here: the work has
+/// changed since the trial. Other members apply it, and this one tries it again.
+fn written_only(
+    change: &GroupChange,
+    version: u64,
+    error: ConfigurationError,
+    not_kept: Option<String>,
+) -> Unfinished {
+    let GroupChange { rm_id, policy_group, .. } = change;
+    let not_kept = not_kept.map(|reason| format!("\n{NOT_KEPT}: {reason}")).unwrap_or_default();
+    let text = format!(
+        "the configuration of policy group `{policy_group}` is changed (version {version}), and is \
+         not in force for `{rm_id}`, where its queues are tried again and the settings of \
+         `extraConfig` are not: {error}{not_kept}"
+    );
+    match Unfinished::from(error) {
+        Unfinished::Refused(_) => Unfinished::Refused(text),
+        Unfinished::Failed(status) => {
+            let details = Bytes::copy_from_slice(status.details());
+            let metadata = status.metadata().clone();
+            let status = Status::with_details_and_metadata(status.code(), text, details, metadata);
+            Unfinished::Failed(status)
+        }
     }
 }
 
@@ -200,7 +248,7 @@ impl SharedChange {
         rm_id: &str,
         policy_group: String,
         given: &str,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Option<Self>, ChangeRefusal> {
         let Some(shared) = edge.registry.configurations().filter(|_| !given.is_empty()) else {
             return Ok(None);
         };
@@ -210,8 +258,9 @@ impl SharedChange {
         Ok(Some(Self { shared, change, tried }))
     }
 
-    /// Writes the text for all members. Fails if it has changed since the trial.
-    async fn write(&self, caller: &Identity) -> Result<(), String> {
+    /// Writes the text for all members. Returns its version. Fails if it has changed since the
+    /// trial.
+    async fn write(&self, caller: &Identity) -> Result<u64, ChangeRefusal> {
         self.shared.set(&self.change, self.tried, caller).await
     }
 }
@@ -373,4 +422,66 @@ async fn keep(edge: &GrpcEdge, request: &si::UpdateConfigurationRequest) -> Resu
     let session = edge.registry.session(&request.rm_id).ok_or("it has no session")?;
     let text = if request.config.is_empty() { &request.configs } else { &request.config };
     session.attachment().save_config(text.clone(), request.extra_config.clone()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+    use crate::grpc::REASON_TRAILER;
+    use crate::grpc::end::ClaimRefusal;
+
+    fn change() -> GroupChange {
+        let [rm_id, policy_group, config] = ["one", "etl", "partitions: []"].map(str::to_owned);
+        GroupChange { rm_id, policy_group, config }
+    }
+
+    const BEGINS: &str = "the configuration of policy group `etl` is changed (version 3), and is \
+                          not in force for `one`, where its queues are tried again and the \
+                          settings of `extraConfig` are not: ";
+
+    #[test]
+    fn a_change_that_was_only_written_says_so_with_all_reasons() {
+        let error = || {
+            let (given, registered) = ("a".to_owned(), "b".to_owned());
+            ConfigurationError::PolicyGroup { given, registered }
+        };
+        let said = format!("{BEGINS}{}", error());
+        let Unfinished::Refused(reason) = written_only(&change(), 3, error(), None) else {
+            panic!("another call may succeed")
+        };
+        assert_eq!(reason, said);
+        let not_kept = Some("its disk is full".to_owned());
+        let Unfinished::Refused(reason) = written_only(&change(), 3, error(), not_kept) else {
+            panic!("another call may succeed")
+        };
+        let lines = [&*said, "the resource manager did not keep it: its disk is full"];
+        assert_eq!(reason, lines.join("\n"));
+    }
+
+    #[test]
+    fn a_change_that_was_only_written_is_a_status_where_another_call_may_succeed() {
+        let error = ConfigurationError::NotRegistered("one".to_owned());
+        let said = format!("{BEGINS}{error}");
+        let Unfinished::Failed(status) = written_only(&change(), 3, error, None) else {
+            panic!("no other call may succeed")
+        };
+        assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, &*said));
+        assert_eq!(status.metadata().get(REASON_TRAILER).unwrap(), "RM_NOT_REGISTERED");
+    }
+
+    #[test]
+    fn passing_failures_of_the_cluster_are_no_refusals() {
+        let failed = |refusal| matches!(Unfinished::from(refusal), Unfinished::Failed(_));
+        assert!(!failed(ChangeRefusal::Refused(String::new())));
+        for passing in [
+            ChangeRefusal::Untried(String::new()),
+            ChangeRefusal::ChangedMeanwhile(String::new()),
+            ChangeRefusal::NotKept(String::new()),
+            ClaimRefusal::ArbiterUnavailable.into(),
+        ] {
+            assert!(failed(passing.clone()), "{passing:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use monoceros_proto::si::v1 as si;
 
-use super::super::end::{ClaimRefusal, RegistrationRefusal};
+use super::super::end::{ChangeRefusal, ClaimRefusal, RegistrationRefusal};
 use super::super::session::Session;
 use super::request::policy_group;
 use super::{Origin, Registry};
@@ -43,16 +43,16 @@ pub trait Configurations: Send + Sync {
         &'a self,
         change: &'a GroupChange,
         caller: &'a Identity,
-    ) -> BoxFuture<'a, Result<Tried, String>>;
+    ) -> BoxFuture<'a, Result<Tried, ChangeRefusal>>;
 
     /// Replaces the configuration of a policy group, if it has not changed since the trial. Returns
-    /// why not.
+    /// the version of the record with the text, or why there is none.
     fn set<'a>(
         &'a self,
         change: &'a GroupChange,
         tried: Tried,
         caller: &'a Identity,
-    ) -> BoxFuture<'a, Result<(), String>>;
+    ) -> BoxFuture<'a, Result<u64, ChangeRefusal>>;
 }
 
 /// A trial that all members have passed: the version of the record before it, 0 if there was none.
