@@ -4,7 +4,8 @@
 //! # Which member answers
 //! A partition that is named as `[rm]name` is read at the owner of the RM. A plain name is looked for
 //! here first, and then at all other members side by side, of whose answers the first in the order of
-//! their ids counts.
+//! their ids counts. The configuration is that of the RM which `rm` names, at its owner. Without `rm`
+//! it is that of an RM of this member, or else of the first RM of the cluster.
 //!
 //! # Lists
 //! All members are asked side by side, for a second at most, and their lists are joined
@@ -23,7 +24,7 @@ use axum::http::header::{
     IF_NONE_MATCH, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use axum::http::request::Parts;
-use axum::http::{Method, Request, StatusCode, Version};
+use axum::http::{Method, Request, StatusCode, Uri, Version};
 use axum::response::Response;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, FuturesOrdered};
@@ -33,6 +34,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::warn;
 
+use super::endpoints::value;
 use super::failures::Failure;
 use super::member_lists::{Form, List, contested, joined};
 use super::replies::error_object;
@@ -72,6 +74,12 @@ pub(super) async fn answer<S: Reads>(
     if let Some(form) = list.filter(|_| parts.method == Method::GET) {
         return gathered(edge, routing, endpoint, parts, caller, form).await;
     }
+    if endpoint == Endpoint::Config {
+        let names = edge.source.partition_names();
+        if let Some(response) = configuration(&names, routing, parts, caller).await {
+            return response;
+        }
+    }
     let elsewhere = match endpoint.partition_mut() {
         Some(named) if named.starts_with('[') => {
             let rm = rm_id(named).to_owned();
@@ -93,6 +101,27 @@ pub(super) async fn answer<S: Reads>(
 /// Whether a partition `[rm]name` has this plain name.
 fn is_named(partition: &str, name: &str) -> bool {
     plain_name(partition) == name
+}
+
+/// The configuration of an RM that another member serves. `None`: this member, which has these
+/// partitions, has to answer.
+async fn configuration(
+    names: &[String],
+    routing: &dyn Routing,
+    parts: &Parts,
+    caller: &Identity,
+) -> Option<Response> {
+    if let Some(rm) = value(parts.uri.query(), "rm") {
+        return at_owner(routing, &rm, parts, caller).await;
+    }
+    if names.iter().any(|name| caller.may_read(rm_id(name))) {
+        return None;
+    }
+    let rm = routing.resource_managers().into_iter().find(|rm| caller.may_read(rm))?;
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("rm", &rm).finish();
+    let mut parts = parts.clone();
+    parts.uri = Uri::try_from(format!("{}?{query}", parts.uri.path())).ok()?;
+    at_owner(routing, &rm, &parts, caller).await
 }
 
 /// The answer of the owner of an RM. `None`: this member has to answer.
@@ -429,8 +458,9 @@ mod tests {
             self.0.iter().map(|it| Arc::new(it.clone()) as Arc<dyn Remote>).collect()
         }
 
+        /// One, if there are other members.
         fn resource_managers(&self) -> Vec<String> {
-            Vec::new()
+            self.0.first().map(|_| "rm".to_owned()).into_iter().collect()
         }
 
         fn serves(&self, _: &str) -> bool {
@@ -481,6 +511,26 @@ mod tests {
             let others = Others(vec![Fake::new("a", former), Fake::new("b", former)]);
             let answer = at_owner(&others, "rm", &parts, &caller).await.unwrap();
             assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE, "it moves all the time");
+        });
+    }
+
+    #[test]
+    fn a_configuration_comes_from_the_owner_of_its_rm() {
+        play(async |mut parts, caller| {
+            let here = ["[here]default".to_owned()];
+            let others = Others(vec![Fake::new("a", Some(StatusCode::OK))]);
+            let answer = configuration(&here, &others, &parts, &caller).await;
+            assert!(answer.is_none(), "this member has one");
+            let answer = configuration(&[], &others, &parts, &caller).await;
+            assert_eq!(answer.unwrap().status(), StatusCode::OK, "the only one");
+            let nobody = Others(Vec::new());
+            let answer = configuration(&[], &nobody, &parts, &caller).await;
+            assert!(answer.is_none(), "the default configuration");
+            parts.uri = Uri::from_static("/ws/v1/config?rm=rm");
+            let answer = configuration(&here, &others, &parts, &caller).await;
+            assert_eq!(answer.unwrap().status(), StatusCode::OK, "the named one");
+            let answer = configuration(&here, &nobody, &parts, &caller).await;
+            assert_eq!(answer.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
         });
     }
 

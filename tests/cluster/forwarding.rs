@@ -251,6 +251,16 @@ async fn lists_have_all_members_and_the_rest_comes_from_the_owner() {
             "{nodes:?}"
         );
     }
+    let of_a = m1.http("GET", "/ws/v1/config", &[], "").await;
+    for (path, member) in
+        [("/ws/v1/config?rm=a", &m2), ("/ws/v1/config?rm=b", &m1), ("/ws/v1/config", &m3)]
+    {
+        // Both have the same configuration, which is not that without any.
+        let config = member.http("GET", path, &[], "").await;
+        assert_eq!((config.status, &config.body), (200, &of_a.body), "{path}");
+    }
+    let nobody = m1.http("GET", "/ws/v1/config?rm=nobody", &[], "").await;
+    assert_eq!(nobody.status, 404, "{nobody:?}");
     // A plain name: the first member that has it.
     let queues = m3.http("GET", "/ws/v1/partition/default/queues", &[], "").await;
     assert_eq!(queues.status, 200, "{queues:?}");
