@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
+use tracing::warn;
 
 use super::{Service, describe_status};
 use crate::shim::Explanation;
@@ -66,8 +67,8 @@ impl Admin {
         explained.unwrap_or_default().into_iter().map(entry).collect()
     }
 
-    /// Puts a configuration in force, retrying until the service is reached. The error says why it
-    /// was rejected.
+    /// Puts a configuration in force, retrying until the service is reached and its cluster has
+    /// decided. The error says why it was rejected.
     pub(super) async fn configure(
         &self,
         client: &Client,
@@ -85,6 +86,7 @@ impl Admin {
             .with_max_delay(PATIENCE)
             .with_jitter()
             .without_max_times();
+        let mut is_reported = false;
         for pause in pauses.build() {
             // Another member may serve the session by now.
             let Some(channel) = client.channel() else {
@@ -96,7 +98,12 @@ impl Admin {
                 Ok(answer) if answer.success => return Ok(()),
                 Ok(answer) => return Err(answer.reason),
                 Err(why) if !may_pass(&why) => return Err(describe_status(&why)),
-                Err(_) => sleep(pause).await,
+                Err(why) => {
+                    if !std::mem::replace(&mut is_reported, true) {
+                        warn!(why = describe_status(&why), "queues not in force yet");
+                    }
+                    sleep(pause).await;
+                }
             }
         }
         unreachable!("it is tried for ever")
@@ -108,7 +115,8 @@ fn on(channel: Channel) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES)
 }
 
-/// Returns whether a retry may succeed.
+/// Returns whether a retry may succeed. In a cluster that includes another change of the policy
+/// group at the same time, and an arbiter or a member that does not answer.
 fn may_pass(why: &Status) -> bool {
     matches!(
         why.code(),
@@ -120,4 +128,26 @@ fn may_pass(why: &Status) -> bool {
             | Code::Aborted
             | Code::ResourceExhausted
     ) || reason(why) == Some("RM_NOT_REGISTERED")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passing_failures_are_tried_again() {
+        for (code, reason, passes) in [
+            (Code::Unavailable, "ARBITER_UNAVAILABLE", true),
+            (Code::Unavailable, "CONFIG_UNTRIED", true),
+            (Code::Aborted, "CONFIG_CHANGED", true),
+            (Code::FailedPrecondition, "RM_NOT_REGISTERED", true),
+            (Code::FailedPrecondition, "RESYNC_REQUIRED", false),
+            (Code::InvalidArgument, "FIELD_INVALID", false),
+            (Code::PermissionDenied, "ADMIN_DENIED", false),
+        ] {
+            let mut status = Status::new(code, "why");
+            status.metadata_mut().insert("x-si-reason", reason.parse().unwrap());
+            assert_eq!(may_pass(&status), passes, "{reason}");
+        }
+    }
 }
