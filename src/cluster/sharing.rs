@@ -4,9 +4,9 @@
 //! # Trials
 //! A text that an operator sets is first tried on every RM of the group, at the member that serves
 //! the RM. The change is refused if an RM refuses the text, and fails for now if a member does not
-//! answer. The text is written only if the record is still the one that was read before the trial: of two changes at once
-//! one is refused. The work at a member may change between trial and write: then that member keeps
-//! the old configuration, and reports it.
+//! answer. The text is written only if the record is still the one that was read before the trial: of
+//! two changes at once one fails. The work at a member may change between trial and write: then that
+//! member keeps the old configuration, and reports it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -317,4 +317,33 @@ fn is_final(status: &Status) -> bool {
             | Code::Unauthenticated
             | Code::Unimplemented
     ) || reason.is_some_and(|reason| reason == "LIMIT_BYTES")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_refusal_is_enough_among_members_that_do_not_answer() {
+        let silent = || TrialFailure::Unanswered("no answer".to_owned()).at("m2", "two");
+        let refused = TrialFailure::Refused("in use".to_owned()).at("m1", "one");
+        let text = "member `m2`, resource manager `two`: no answer".to_owned();
+        assert_eq!(refusal_of(vec![silent()]), ChangeRefusal::Untried(text.clone()));
+        let all = format!("member `m1`, resource manager `one`: in use\n{text}");
+        assert_eq!(refusal_of(vec![silent(), refused]), ChangeRefusal::Refused(all));
+    }
+
+    #[test]
+    fn a_busy_member_may_be_asked_again() {
+        for (status, is_the_end) in [
+            (Status::unavailable("busy"), false),
+            (Status::deadline_exceeded("late"), false),
+            (Status::resource_exhausted("others read"), false),
+            (Status::invalid_argument("masked"), true),
+            (Status::out_of_range("too long"), true),
+            (Status::permission_denied("not this caller"), true),
+        ] {
+            assert_eq!(is_final(&status), is_the_end, "{status}");
+        }
+    }
 }
