@@ -190,8 +190,8 @@ async fn a_text_that_is_written_and_not_applied_is_told_with_all_reasons() {
     assert!(why.contains("\nthe resource manager did not keep it: "), "{why}");
     until_config(&m2, "two", &parent).await;
     assert_eq!(config_of(&m1, "one").await, QUEUES);
-    let application_id = "app".to_owned();
-    let gone = si::RemoveApplicationRequest { application_id, partition_name: String::new() };
+    let [application_id, partition_name] = ["app", "default"].map(str::to_owned);
+    let gone = si::RemoveApplicationRequest { application_id, partition_name };
     one.send_applications(vec![], vec![gone]).await;
     until_config(&m1, "one", &parent).await;
 }

@@ -473,7 +473,8 @@ mod tests {
 
     #[test]
     fn passing_failures_of_the_cluster_are_no_refusals() {
-        let failed = |refusal| matches!(Unfinished::from(refusal), Unfinished::Failed(_));
+        let failed =
+            |refusal: ChangeRefusal| matches!(Unfinished::from(refusal), Unfinished::Failed(_));
         assert!(!failed(ChangeRefusal::Refused(String::new())));
         for passing in [
             ChangeRefusal::Untried(String::new()),
