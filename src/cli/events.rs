@@ -49,7 +49,7 @@ pub(super) struct EventsArgs {
     #[arg(value_name = "OBJECT")]
     objects: Vec<String>,
     /// Only events of these kinds of objects
-    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', ignore_case = true)]
     types: Vec<EventType>,
     /// How many of the last events to begin with
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = LIMIT,
@@ -256,6 +256,7 @@ fn record(event: &v1::EventInfo) -> &si::EventRecord {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches as _;
     use expect_test::expect;
 
     use super::*;
@@ -320,6 +321,14 @@ mod tests {
             lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(list, lines);
         assert_eq!((&list[1]["seq"], &list[1]["objectID"]), (&2.into(), &"n1".into()));
+    }
+
+    #[test]
+    fn types_may_be_written_as_events_have_them() {
+        let command = EventsArgs::augment_args(clap::Command::new("events"));
+        let line = ["events", "--type", "CLUSTER,Member,app"];
+        let args = EventsArgs::from_arg_matches(&command.get_matches_from(line)).unwrap();
+        assert_eq!(args.types, [EventType::Cluster, EventType::Cluster, EventType::App]);
     }
 
     #[test]
