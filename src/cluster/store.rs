@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use monoceros_cluster_store::etcd::{Etcd, EtcdOptions, TlsFiles, User};
+use monoceros_cluster_store::etcd::{BadOptions, Etcd, EtcdOptions, TlsFiles, User};
 use monoceros_cluster_store::{ClusterName, Store};
 
 use crate::settings::{ArbiterKind, ClusterSettings};
@@ -25,7 +25,7 @@ pub(super) async fn open(settings: &ClusterSettings) -> anyhow::Result<Option<Ar
     match settings.arbiter {
         ArbiterKind::None => Ok(None),
         ArbiterKind::Etcd => {
-            let etcd = Etcd::new(&name()?, options(settings, timeout)).context("`cluster`")?;
+            let etcd = Etcd::new(&name()?, options(settings, timeout)).map_err(with_key)?;
             Ok(Some(Arc::new(etcd)))
         }
         #[cfg(feature = "kubernetes")]
@@ -39,6 +39,12 @@ pub(super) async fn open(settings: &ClusterSettings) -> anyhow::Result<Option<Ar
         #[cfg(not(feature = "kubernetes"))]
         ArbiterKind::Kubernetes => anyhow::bail!("`cluster.arbiter`: not in this program"),
     }
+}
+
+/// Names the key of the setting that cannot be used.
+fn with_key(bad: BadOptions) -> anyhow::Error {
+    let key = format!("`cluster.{}`", bad.option());
+    anyhow::Error::new(bad).context(key)
 }
 
 /// Options for etcd. Its servers get certificates only over `https`: those of `cluster.tls` may be
@@ -71,5 +77,18 @@ mod tests {
         }
         let name = ClusterName::new("c").unwrap();
         assert!(Etcd::new(&name, options(&settings, LONGEST_REQUEST)).is_ok());
+    }
+
+    #[test]
+    fn an_unusable_setting_is_named_by_its_key() {
+        let mut settings = Settings::load(None, &Flags::default()).unwrap().cluster;
+        settings.endpoints = vec!["http://e:1".to_owned()];
+        settings.user = Some("monoceros".to_owned());
+        settings.password_file = Some("/does/not/exist".into());
+        let name = ClusterName::new("c").unwrap();
+        let bad = Etcd::new(&name, options(&settings, LONGEST_REQUEST)).unwrap_err();
+        let shown = format!("{:#}", with_key(bad));
+        let expected = "`cluster.password_file`: `/does/not/exist` cannot be read: ";
+        assert!(shown.starts_with(expected), "{shown}");
     }
 }

@@ -10,11 +10,14 @@ use std::time::Duration;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::edges::address;
 use super::seconds;
 use crate::identity::certificate::Name;
 
 /// Longest id of a member and longest address, in bytes.
 const TEXT_BYTES: usize = 128;
+/// Characters that are shown of a text that is too long.
+const BEGINNING: usize = 32;
 /// Most endpoints of an arbiter.
 const ENDPOINTS: usize = 16;
 /// Shortest lease. Below it, one slow request would fence a member.
@@ -60,6 +63,7 @@ pub struct ClusterSettings {
     pub password_file: Option<PathBuf>,
     /// Address of the listener for other members. Default `127.0.0.1:0`: a free port, for members
     /// on one machine.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Addresses that clients and other members are told.
     #[serde(default)]
@@ -179,15 +183,12 @@ impl ClusterSettings {
             [("grpc", &self.advertise.grpc, grpc), ("rest", &self.advertise.rest, rest)]
         {
             match address {
-                Some(address) if !is_host_and_port(address) => {
-                    let address = address.escape_debug();
-                    found.push(format!("`cluster.advertise.{key}` (`{address}`) is no HOST:PORT"));
-                }
+                Some(address) => found.extend(advertised_fault(key, address)),
                 None if self.is_on() && listens.ip().is_unspecified() => found.push(format!(
                     "`cluster.advertise.{key}` is not set: `{key}.address` ({listens}) is no address \
                      that others can reach"
                 )),
-                Some(_) | None => {}
+                None => {}
             }
         }
         found
@@ -197,10 +198,9 @@ impl ClusterSettings {
     fn member_contradictions(&self) -> Vec<String> {
         let mut found = Vec::new();
         let internal = self.advertise.internal.as_deref();
-        if let Some(address) = internal.filter(|address| !is_host_and_port(address)) {
-            let address = address.escape_debug();
-            found.push(format!("`cluster.advertise.internal` (`{address}`) is no HOST:PORT"));
-        } else if internal.is_none() && self.listen.ip().is_unspecified() {
+        if let Some(address) = internal {
+            found.extend(advertised_fault("internal", address));
+        } else if self.listen.ip().is_unspecified() {
             let listen = self.listen;
             found.push(format!(
                 "`cluster.advertise.internal` is not set: `cluster.listen` ({listen}) is no address \
@@ -274,12 +274,27 @@ impl ClusterSettings {
 
 /// Checks the id of a member. `Err` states the mistake.
 pub(crate) fn member_id(id: &str) -> Result<(), String> {
-    let is_plain = id.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_plain && (1..=TEXT_BYTES).contains(&id.len()) {
+    let length = id.len();
+    if length > TEXT_BYTES {
+        let shown: String = id.escape_debug().take(BEGINNING).collect();
+        return Err(format!("(`{shown}…`) has {length} bytes: at most {TEXT_BYTES} are allowed"));
+    }
+    if length > 0 && id.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
     }
-    let shown: String = id.escape_debug().take(TEXT_BYTES).collect();
+    let shown = id.escape_debug();
     Err(format!("(`{shown}`) is not 1 to {TEXT_BYTES} letters, digits and signs of ASCII"))
+}
+
+/// The mistake of an address in `cluster.advertise`, if there is one.
+fn advertised_fault(key: &str, address: &str) -> Option<String> {
+    let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    let why = match port {
+        _ if !is_host_and_port(address) => "is no HOST:PORT",
+        Some(Ok(0)) => "has port 0, to which nobody can connect",
+        _ => return None,
+    };
+    Some(format!("`cluster.advertise.{key}` (`{}`) {why}", address.escape_debug()))
 }
 
 fn is_host_and_port(address: &str) -> bool {

@@ -296,6 +296,7 @@ fn cluster_mistakes_are_named_by_their_keys() {
     let tls = "endpoints = [\"https://e:2379\"]\n[cluster.tls]\nca = \"ca.pem\"";
     let members = "listen = \"0.0.0.0:1\"\nadvertise.internal = \"m-1:1\"\n[cluster.tls]\n\
                    ca = \"ca.pem\"\ncertificate = \"c\"\nkey = \"k\"\nnames = \"dns=m, cn=m\"";
+    let long = format!("id = \"{}\"", "i".repeat(300));
     for good in [
         "lease = \"2s\"",
         members,
@@ -312,6 +313,7 @@ fn cluster_mistakes_are_named_by_their_keys() {
         ("lease = \"2h\"", "`cluster.lease` (7200s) is not between 2s and 3600s"),
         ("id = \"a b\"", "`cluster.id` (`a b`) is not 1 to 128 letters"),
         ("id = \"\"", "`cluster.id` (``) is not 1 to 128 letters"),
+        (&*long, "iii…`) has 300 bytes: at most 128 are allowed"),
         ("endpoints = [\"etcd:2379\"]", "`etcd:2379` is neither http://HOST:PORT nor"),
         ("endpoints = [\"http://etcd\"]", "`http://etcd` is neither http://HOST:PORT nor"),
         ("endpoints = [\"https://e:1\"]", "`cluster.tls.ca` is not set, which `https://e:1` needs"),
@@ -323,6 +325,12 @@ fn cluster_mistakes_are_named_by_their_keys() {
         ("tls.key = \"k\"", "`cluster.tls.certificate` is not set, which `cluster.tls.key` needs"),
         ("advertise.rest = \"here\"", "`cluster.advertise.rest` (`here`) is no HOST:PORT"),
         ("advertise.internal = \"a\"", "`cluster.advertise.internal` (`a`) is no HOST:PORT"),
+        (
+            "advertise.grpc = \"m-1:0\"",
+            "`cluster.advertise.grpc` (`m-1:0`) has port 0, to which nobody can connect",
+        ),
+        ("advertise.internal = \"m-1:00\"", "`cluster.advertise.internal` (`m-1:00`) has port 0"),
+        ("listen = \"foo\"", "`foo` is not an IP:PORT"),
         ("listen = \"10.0.0.1:1\"", "`cluster.listen` (`10.0.0.1:1`) is no loopback address"),
         ("listen = \"0.0.0.0:1\"", "`cluster.advertise.internal` is not set: `cluster.listen`"),
         (

@@ -33,17 +33,19 @@ fn wrong_settings_end_with_code_2_and_one_line() {
         ("TLS__CERTIFICATE", "/does/not/exist.pem"),
         ("TLS__KEY", "/does/not/exist.pem"),
     ];
-    let rows: [(&[(&str, &str)], &str); 9] = [
+    let rows: [(&[(&str, &str)], &str); 11] = [
         (&[("ARBITER", "raft")], "`raft` is not `none`, `etcd` or `kubernetes`"),
         (&[("LEASE", "1s")], "`cluster.lease` (1s) is not between 2s and"),
         (&[("ENDPOINTS", ""), ("ARBITER", "etcd")], "`cluster.endpoints` is not set"),
         (&[("ENDPOINTS", "127.0.0.1:1")], "neither http://HOST:PORT nor https://HOST:PORT"),
         (&[("LISTEN", "192.0.2.1:1")], "`cluster.listen` (`192.0.2.1:1`) is no loopback address"),
+        (&[("LISTEN", "foo")], "`foo` is not an IP:PORT"),
+        (&[("ADVERTISE__GRPC", "foo:0")], "`cluster.advertise.grpc` (`foo:0`) has port 0"),
         (&[("ID", "two words")], "`cluster.id` (`two words`) is not 1 to 128 letters"),
         (&[("USER", "monoceros")], "`cluster.password_file` is not set"),
         (
             &[("USER", "monoceros"), ("PASSWORD_FILE", "/does/not/exist")],
-            "`/does/not/exist` cannot be read",
+            "`cluster.password_file`: `/does/not/exist` cannot be read",
         ),
         (&CERTIFICATE, "/does/not/exist.pem"),
     ];

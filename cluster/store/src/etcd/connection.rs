@@ -77,10 +77,17 @@ pub struct User {
     pub password_file: PathBuf,
 }
 
-/// Reason why the options cannot be used.
+/// The option that cannot be used, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BadOptions(String);
+#[error("{1}")]
+pub struct BadOptions(&'static str, String);
+
+impl BadOptions {
+    /// The option: `endpoints`, `tls` or `password_file`.
+    pub fn option(&self) -> &'static str {
+        self.0
+    }
+}
 
 impl EtcdOptions {
     /// Options for endpoints without TLS and users, with requests of 1 s at most.
@@ -211,18 +218,18 @@ impl Connections {
     pub(super) fn new(options: EtcdOptions) -> Result<Self, BadOptions> {
         if options.endpoints.is_empty() || options.endpoints.len() > MAX_ENDPOINTS {
             let count = options.endpoints.len();
-            return Err(BadOptions(format!(
-                "{count} endpoints of etcd: 1 to {MAX_ENDPOINTS} are allowed"
-            )));
+            let reason = format!("{count} endpoints of etcd: 1 to {MAX_ENDPOINTS} are allowed");
+            return Err(BadOptions("endpoints", reason));
         }
         let has_tls = options.tls.is_some();
         let endpoints = options.endpoints.iter().map(|endpoint| Target::new(endpoint, has_tls));
         let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
         if let Some(tls) = &options.tls {
-            tls_config(tls).map_err(BadOptions)?;
+            tls_config(tls).map_err(|reason| BadOptions("tls", reason))?;
         }
         if let Some(user) = &options.user {
-            read(&user.password_file).map_err(BadOptions)?;
+            let found = read(&user.password_file);
+            found.map_err(|reason| BadOptions("password_file", reason))?;
         }
         let (first, token) = (AtomicUsize::new(0), Mutex::default());
         Ok(Self { endpoints, options, first, token })
@@ -366,11 +373,11 @@ impl Target {
         // The text may contain a password, so it is not shown.
         if endpoint.contains('@') {
             let reason = "an endpoint of etcd has `@` in it: user and password are set apart";
-            return Err(BadOptions(reason.to_owned()));
+            return Err(BadOptions("endpoints", reason.to_owned()));
         }
         let bad = |reason: &str| {
             let endpoint = endpoint.escape_debug();
-            BadOptions(format!("endpoint `{endpoint}` of etcd: {reason}"))
+            BadOptions("endpoints", format!("endpoint `{endpoint}` of etcd: {reason}"))
         };
         let uri: Option<Uri> = endpoint.parse().ok();
         let uri = uri.filter(|uri| {
