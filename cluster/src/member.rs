@@ -105,8 +105,8 @@ pub enum Effect {
     Restored,
     /// The incarnation is over. The process begins again with a new one ([`Member::again`]).
     BeginAgain,
-    /// Another process has this member's id: the process has to exit.
-    Exit,
+    /// Another process has this member's id, and wrote this record: the process has to exit.
+    Exit(MemberRecord),
     /// The member has left: the process may end.
     Left,
 }

@@ -210,7 +210,9 @@ impl Member {
             Outcome::Lost(current) => {
                 self.round = Round::Idle { begun: Some(begun), own: None };
                 match current.and_then(Versioned::into_member).map(|current| current.value) {
-                    Some(current) if current.owner != self.me => self.end(Effect::Exit, out),
+                    Some(current) if current.owner != self.me => {
+                        self.end(Effect::Exit(current), out);
+                    }
                     Some(current) if current.life != Life::Alive => {
                         self.end(Effect::BeginAgain, out);
                     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::{ClusterEvent, SchedulerHandle};
-use monoceros_cluster::{Details, Effect, EndReason, Epoch, Incarnation, RmId};
+use monoceros_cluster::{Details, Effect, EndReason, Epoch, Incarnation, MemberRecord, Owner, RmId};
 use monoceros_cluster_store::{Failure, Host};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
@@ -111,7 +111,7 @@ impl Host for Service {
                 warn!("this member was deposed and joins again");
                 self.enter(OwnState::Joining);
             }
-            Effect::Exit => error!("another process has the id of this member"),
+            Effect::Exit(other) => id_in_use(&other),
             Effect::Left => info!("this member has left the cluster"),
             Effect::Notify(owner, rm, epoch) => {
                 tokio::spawn(Arc::clone(&self.membership).notify(owner, rm, epoch));
@@ -150,6 +150,14 @@ impl Host for Service {
         self.membership.begin_again(incarnation);
         incarnation
     }
+}
+
+/// Logs that another process has the id of this member, with where that one is.
+fn id_in_use(other: &MemberRecord) {
+    let Owner { member, incarnation } = &other.owner;
+    let incarnation = format!("{:032x}", incarnation.0);
+    let (id, grpc, internal) = (&*member.0, &*other.details.grpc, &*other.details.internal);
+    error!(id, incarnation, grpc, internal, "another process has the id of this member");
 }
 
 /// The answer to probes, with the arbiter's problem, if there is one.

@@ -56,7 +56,7 @@ impl World {
                 self.session_ended(index, me, &rm, epoch, &reason);
             }
             Effect::BeginAgain => self.begin_again(index, me),
-            Effect::Exit => {
+            Effect::Exit(_) => {
                 if self.life_of(me).is_some() {
                     self.violate("a process exited though its record is its own".to_owned());
                 }

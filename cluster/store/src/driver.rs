@@ -264,7 +264,7 @@ impl<H: Host> Driver<H> {
                     asked.clear();
                     self.host.carry_out(Effect::BeginAgain);
                 }
-                ended @ (Effect::Left | Effect::Exit) => {
+                ended @ (Effect::Left | Effect::Exit(_)) => {
                     let left = ended == Effect::Left;
                     outcome = Some(if left { Outcome::Left } else { Outcome::IdInUse });
                     self.host.carry_out(ended);

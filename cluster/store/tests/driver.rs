@@ -35,7 +35,7 @@ impl Host for Recording {
     fn carry_out(&mut self, effect: Effect) {
         let is_over = match &effect {
             Effect::EndSession(_, _, reason) => *reason == EndReason::Fenced,
-            Effect::Fenced | Effect::Restored | Effect::BeginAgain | Effect::Exit => true,
+            Effect::Fenced | Effect::Restored | Effect::BeginAgain | Effect::Exit(_) => true,
             _ => false,
         };
         if is_over && let Some(gate) = self.gate.get() {
