@@ -63,7 +63,7 @@ pub enum OperationRefusal {
     #[error("no member serves resource manager `{0}`")]
     RmUnknown(String),
     /// The member that should serve the resource manager does not take it.
-    #[error("member `{member}` is {state}: it takes no resource managers")]
+    #[error("member `{member}` {}", why_unfit(state))]
     MemberUnfit {
         /// Id of the member.
         member: String,
@@ -98,6 +98,15 @@ pub enum OperationRefusal {
     /// The same reasons as those of a registration.
     #[error(transparent)]
     Claim(#[from] ClaimRefusal),
+}
+
+/// Why a member in this state does not take resource managers.
+fn why_unfit(state: &str) -> String {
+    match state {
+        "left" => "has left the cluster".to_owned(),
+        "deposed" => "was deposed: it was silent for the lease".to_owned(),
+        state => format!("is {state}: it takes no resource managers"),
+    }
 }
 
 /// The cluster as a member has last read it.
@@ -254,5 +263,21 @@ impl ClusterAccess {
 impl fmt::Debug for ClusterAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClusterAccess").field("is_member", &self.0.get().is_some()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfit_member_is_told_with_its_state() {
+        let told = |state| {
+            let member = "m2".to_owned();
+            OperationRefusal::MemberUnfit { member, state }.to_string()
+        };
+        assert_eq!(told("left"), "member `m2` has left the cluster");
+        assert_eq!(told("deposed"), "member `m2` was deposed: it was silent for the lease");
+        assert_eq!(told("draining"), "member `m2` is draining: it takes no resource managers");
     }
 }

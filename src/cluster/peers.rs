@@ -20,6 +20,7 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 use tower::Service;
+use tracing::debug;
 
 use super::link::Link;
 use super::membership::Membership;
@@ -121,14 +122,17 @@ impl Service<Request<Body>> for Channel {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let Self { owner, link } = self.clone();
         async move {
-            let unreachable = |why: &str| {
-                let member = &owner.member.0;
-                Status::new(Code::Unavailable, format!("member `{member}` cannot be reached{why}"))
-            };
-            let mut sender = link.sender().await.ok_or_else(|| unreachable(""))?;
+            let member = &*owner.member.0;
+            let unavailable =
+                |why: &str| Status::new(Code::Unavailable, format!("member `{member}` {why}"));
+            let sender = link.sender().await;
+            let mut sender = sender.ok_or_else(|| unavailable("cannot be reached"))?;
             *request.uri_mut() = with_origin(request.uri());
             let answered = sender.send_request(request).await;
-            let response = answered.map_err(|error| unreachable(&format!(": {error}")))?;
+            let response = answered.map_err(|error| {
+                debug!(member, %error, "call of another member without an answer");
+                unavailable("does not answer")
+            })?;
             Ok(response.map(Body::new))
         }
         .boxed()

@@ -263,7 +263,7 @@ async fn of_two_processes_with_one_id_one_ends_with_code_2() {
     assert_eq!(first.wait(PATIENCE).await.code(), Some(2));
     assert!(first.log().contains("two processes have the same `cluster.id`"), "{}", first.log());
     let is_said = |line: &str| {
-        let parts = ["another process has the id of this member", "id=same", "incarnation=", "grpc="];
+        let parts = ["another process has the id", "id=same", "incarnation=", "grpc="];
         parts.iter().all(|part| line.contains(part))
     };
     assert!(first.log().lines().any(is_said), "{}", first.log());
