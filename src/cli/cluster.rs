@@ -6,6 +6,7 @@ use monoceros_proto::v1;
 use tonic::Status;
 
 use super::connect::{self, AdminChannel, ConnectArgs};
+use super::gathered::Gaps;
 use super::output::WrongLine;
 use crate::grpc::REASON_TRAILER;
 use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
@@ -29,6 +30,8 @@ pub(super) struct Cluster {
     pub(super) rm: String,
     /// The selected partition.
     pub(super) partition: String,
+    /// What was printed about lists of a cluster that are not whole.
+    pub(super) gaps: Gaps,
     /// Whether it was printed that no resource manager is registered.
     says_default: bool,
 }
@@ -118,6 +121,7 @@ impl Cluster {
             metrics: connect::metrics(&connection),
             rm: args.rm(),
             partition: args.partition(),
+            gaps: Gaps::default(),
             says_default: false,
         })
     }
@@ -135,7 +139,7 @@ impl Cluster {
     /// answer is about no resource manager.
     pub(super) async fn queue(&mut self, path: &str) -> anyhow::Result<Option<v1::QueueInfo>> {
         let answer = self.read_queue(path).await?;
-        self.say_default(answer.is_default)?;
+        self.say_default(answer.is_default).await?;
         Ok(answer.root)
     }
 
@@ -155,7 +159,7 @@ impl Cluster {
     pub(super) async fn config(&mut self) -> anyhow::Result<v1::GetConfigResponse> {
         let request = v1::GetConfigRequest { rm_id: self.rm.clone(), ..Default::default() };
         let answer = self.admin.get_config(request).await?.into_inner();
-        self.say_default(answer.is_default)?;
+        self.say_default(answer.is_default).await?;
         Ok(answer)
     }
 
@@ -165,12 +169,13 @@ impl Cluster {
     }
 
     /// Prints once that an answer is about no resource manager.
-    fn say_default(&mut self, is_default: bool) -> anyhow::Result<()> {
+    async fn say_default(&mut self, is_default: bool) -> anyhow::Result<()> {
         if is_default && !self.says_default {
             self.says_default = true;
             let text =
                 "no resource manager is registered: these queues are for those that bring none";
             writeln!(io::stderr(), "{text}")?;
+            self.tell_undecided().await?;
         }
         Ok(())
     }
@@ -241,12 +246,6 @@ impl Cluster {
         };
         let answer = self.admin.list_nodes(request).await?.into_inner();
         Ok((answer.nodes, answer.next_page_token))
-    }
-
-    /// Lists partitions: those of the selected resource manager, or all that the caller may read.
-    pub(super) async fn partitions(&mut self) -> anyhow::Result<Vec<v1::PartitionInfo>> {
-        let request = v1::ListPartitionsRequest { rm_id: self.rm.clone() };
-        Ok(self.admin.list_partitions(request).await?.into_inner().partitions)
     }
 
     /// Lists at most `most` users by name, the given ones or all, with their usage of the queue, or of
@@ -365,18 +364,6 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Lists the sessions of the selected resource manager, or of all.
-    pub(super) async fn sessions(&mut self) -> anyhow::Result<Vec<v1::SessionInfo>> {
-        let answer = self.admin.list_sessions(v1::ListSessionsRequest {}).await?.into_inner();
-        let is_meant = |session: &v1::SessionInfo| self.rm.is_empty() || session.rm_id == self.rm;
-        Ok(answer.sessions.into_iter().filter(is_meant).collect())
-    }
-
-    /// Lists the members of the cluster.
-    pub(super) async fn members(&mut self) -> anyhow::Result<v1::ListMembersResponse> {
-        Ok(self.admin.list_members(v1::ListMembersRequest {}).await?.into_inner())
-    }
-
     /// Fails if the resource manager is not registered. The scheduler accepts the end of an unknown
     /// session, so a mistyped name would look like success.
     pub(super) async fn check_registered(&mut self, rm_id: &str) -> anyhow::Result<()> {
@@ -406,6 +393,9 @@ impl Cluster {
     pub(super) async fn name_managers(&mut self, error: anyhow::Error) -> anyhow::Error {
         let is_nobody = |status: &Status| is_refused(status, "RM_NOT_REGISTERED");
         if self.rm.is_empty() && error.downcast_ref().is_some_and(is_nobody) {
+            if let Err(error) = self.tell_undecided().await {
+                return error;
+            }
             return anyhow::anyhow!(
                 "no resource manager is registered: start one (docs/shims.md); until then `monoceros \
                  get queues` and `config get` show what is loaded"

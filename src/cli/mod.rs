@@ -12,7 +12,7 @@
 //! * A closed standard output ends the command without an error (`output`).
 //! * A command that cannot be undone asks for confirmation (`steer`).
 //!
-//! Reading order: `connect`, `cluster` (the scheduler), `output`, `table`, `document`, `path`,
+//! Reading order: `connect`, `cluster`, `gathered` (the scheduler), `output`, `table`, `document`, `path`,
 //! `template`, `amounts`, `records` (output), then the commands.
 
 use std::io::{self, Write as _};
@@ -39,6 +39,7 @@ mod document;
 mod dump;
 mod events;
 mod explain;
+mod gathered;
 mod get;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;

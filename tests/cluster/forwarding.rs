@@ -13,7 +13,7 @@ use tonic::codec::CompressionEncoding;
 use tonic::{Code, Request, Status};
 
 use super::{Bed, LEASE, PROOF, is_allocated, owner_of, register, served, until_ready};
-use crate::harness::{PATIENCE, QUEUES, Rm, Service, ask, node, reason_of, registration};
+use crate::harness::{PATIENCE, QUEUES, Rm, Service, ask, node, reason_of, registration, run};
 
 /// Registers, and asks for a redirect.
 async fn register_redirected(member: &Service, rm: &str) -> Result<u64, Status> {
@@ -289,6 +289,12 @@ async fn lists_have_all_members_and_the_rest_comes_from_the_owner() {
     assert!(partitions.head.contains("x-monoceros-missing-members: m2"), "{}", partitions.head);
     let listed = admin.list_sessions(v1::ListSessionsRequest {}).await.unwrap();
     assert_eq!(listed.metadata().get("x-monoceros-missing-members").unwrap(), "m2");
+    let grpc = m3.grpc.to_string();
+    for (kind, names) in [("rms", "a\n"), ("partitions", "default\n")] {
+        let (code, shown, told) = run(&["--grpc", &grpc, "get", kind, "-o", "name"]);
+        assert_eq!((code, &*shown), (Some(0), names), "{told}");
+        assert_eq!(told, "members without an answer: m2: their rows are missing\n", "{kind}");
+    }
 }
 
 /// The texts of a field in the rows of a list, sorted.

@@ -27,7 +27,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Request, Status};
 
-use crate::harness::{PATIENCE, QUEUES, Rm, Service, ask, reason_of, registration};
+use crate::harness::{PATIENCE, QUEUES, Rm, Service, ask, reason_of, registration, run};
 use crate::servers::{Program, Server, options, ready};
 
 const LEASE: Duration = Duration::from_secs(3);
@@ -257,6 +257,12 @@ async fn of_two_processes_with_one_id_one_ends_with_code_2() {
     assert!(answer.body.contains("joining the cluster"), "{}", answer.body);
     let status = register(&second, "rm", None).await.unwrap_err();
     assert_eq!(reason_of(&status), "MEMBER_FENCED");
+    let grpc = second.grpc.to_string();
+    for kind in ["members", "rms", "partitions"] {
+        let (code, _, told) = run(&["--grpc", &grpc, "get", kind]);
+        let is_told = told.contains("this member may not decide: it is joining the cluster");
+        assert!(code == Some(0) && is_told, "{kind}: {told}");
+    }
     first.send_signal("-STOP");
     until_ready(&second).await;
     first.send_signal("-CONT");

@@ -170,6 +170,9 @@ async fn a_lost_member_is_silent_and_a_fenced_one_says_so() {
     };
     assert!(shown["problem"].as_str().unwrap().contains(&bed.etcd.endpoint()), "{shown}");
     assert!(done(&m1, &["get", "members", "m1"]).contains("fenced"));
+    let (code, _, told) = at(&m1, &["get", "rms"]);
+    let is_told = told.contains("this member may not decide: its lease is over; the arbiter does");
+    assert!(code == Some(0) && is_told, "{told}");
     assert!(done(&m1, &["events", "--type", "cluster"]).contains("MEMBER_FENCED"));
     let metrics = m1.get("/ws/v1/metrics").await;
     assert!(metrics.contains(r#"monoceros_cluster_member_status{status="fenced"} 1"#), "{metrics}");
