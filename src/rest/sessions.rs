@@ -46,16 +46,20 @@ struct ShownSession {
     lost: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remark: Option<&'static str>,
+    /// The member of the cluster that serves the resource manager. Empty without a cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    member_id: String,
 }
 
 /// Answers with all sessions. Their number is bounded by the settings.
 pub(super) async fn list<S: Reads>(edge: &RestEdge<S>) -> Result<EndpointReply, Failure> {
     let (scheduler_id, sessions) = edge.logbook.sessions.now();
-    let sessions = sessions.into_iter().map(shown).collect();
+    let member = edge.logbook.cluster.operations().map(|it| it.member_id()).unwrap_or_default();
+    let sessions = sessions.into_iter().map(|session| shown(session, &member)).collect();
     json(Answer { scheduler_id, sessions }).await
 }
 
-fn shown(session: SessionStatus) -> ShownSession {
+fn shown(session: SessionStatus, member: &str) -> ShownSession {
     let registrant = session.registrant;
     ShownSession {
         rm_id: registrant.rm_id,
@@ -72,5 +76,6 @@ fn shown(session: SessionStatus) -> ShownSession {
         build_info: registrant.build_info,
         lost: session.lost,
         remark: session.remark,
+        member_id: member.to_owned(),
     }
 }

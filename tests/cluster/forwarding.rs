@@ -240,6 +240,7 @@ async fn lists_have_all_members_and_the_rest_comes_from_the_owner() {
     assert!(!partitions.head.contains("x-monoceros-missing-members"), "{}", partitions.head);
     let sessions = m3.http("GET", "/ws/v1/sessions", &[], "").await.json();
     assert_eq!(rows(&sessions["sessions"], "rmId"), ["a", "b"]);
+    assert_eq!(rows(&sessions["sessions"], "memberId"), ["m1", "m2"]);
     for (path, member) in [
         ("/ws/v1/partition/%5Bb%5Ddefault/nodes", &m1),
         ("/ws/v1/partition/%5Ba%5Ddefault/nodes", &m3),

@@ -315,6 +315,8 @@ export interface Session {
   instanceId?: string;
   buildInfo?: Record<string, string>;
   lost?: string;
+  /** The member that serves it, in a cluster. */
+  memberId?: string;
 }
 
 export interface Sessions {
