@@ -25,6 +25,7 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response, StatusCode
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpConnectInfo;
+use tonic::{Code, Status};
 use tower::{Layer, Service, ServiceExt as _};
 use tracing::warn;
 
@@ -137,12 +138,23 @@ where
             Err(why) => {
                 let from = request.extensions().get::<Peer>().map(|peer| peer.address);
                 warn!(?from, why, "call of another member refused");
-                let mut refused = Response::new(Body::empty());
-                *refused.status_mut() = StatusCode::FORBIDDEN;
+                let refused = refused(request.headers(), why);
                 Box::pin(async { Ok(refused) })
             }
         }
     }
+}
+
+/// The answer to a request that is refused: clients of gRPC show only the text of a status.
+fn refused(headers: &HeaderMap, why: &str) -> Response<Body> {
+    if is_grpc(headers) {
+        let text =
+            format!("this listener is for members of the cluster, and refuses the call: {why}");
+        return Status::new(Code::PermissionDenied, text).into_http();
+    }
+    let mut refused = Response::new(Body::empty());
+    *refused.status_mut() = StatusCode::FORBIDDEN;
+    refused
 }
 
 /// Attaches the caller to a request of another member. `Err` says why the request is refused.
@@ -274,5 +286,17 @@ mod tests {
         }
         let pinned: &[&str] = &["dns=member"];
         assert_eq!(answered(Some(pinned), &[sender, caller]), StatusCode::FORBIDDEN);
+    }
+
+    #[test]
+    fn a_refused_call_of_grpc_gets_a_status() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc+proto"));
+        let answer = refused(&headers, "it does not say which member sent it");
+        let status = Status::from_header_map(answer.headers()).unwrap();
+        assert_eq!((answer.status(), status.code()), (StatusCode::OK, Code::PermissionDenied));
+        let text = "this listener is for members of the cluster, and refuses the call: it does not \
+                    say which member sent it";
+        assert_eq!(status.message(), text);
     }
 }
