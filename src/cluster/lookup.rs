@@ -1,4 +1,4 @@
-//! Reads of claims for calls whose owner is not known here.
+//! Reads of claims, and of the records of their owners, for calls whose owner is not known here.
 //!
 //! A resource manager (RM) may have many streams and calls, which all come at once after its owner
 //! was lost. They share reads ([`SharedRead`]): a stream may follow its registration at once, and a
@@ -8,42 +8,45 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use monoceros_cluster::{Nanos, Owner, RmId};
+use monoceros_cluster::{MemberId, MemberRecord, Nanos, Owner, RmId};
 
 use super::shared_read::SharedRead;
 
 /// Nanoseconds for which a failure counts.
 const FAILURE_COUNTS: Nanos = 1_000_000_000;
 
-/// The owner that a claim names. `Err`: the arbiter has not answered.
-pub(super) type Found = Result<Option<Owner>, NoAnswer>;
+/// What a record has, or `None` without one. `Err`: the arbiter has not answered.
+pub(super) type Found<T> = Result<Option<T>, NoAnswer>;
 
 /// The arbiter has not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoAnswer;
 
-/// Reads of claims, and the last failure.
+/// Reads of one kind of records, by key. Those without callers are forgotten with the next key.
+type Reads<K, T> = BTreeMap<K, Weak<SharedRead<Found<T>>>>;
+
+/// Reads of claims and of records of members, and the last failure.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// Reads by RM. Those without callers are forgotten with the next RM.
-    reads: BTreeMap<RmId, Weak<SharedRead<Found>>>,
+    /// Reads of owners.
+    claims: Reads<RmId, Owner>,
+    members: Reads<MemberId, MemberRecord>,
     failed_at: Option<Nanos>,
 }
 
 impl Lookups {
     /// The reads of an RM's claim, which all callers share.
-    pub(super) fn of(&mut self, rm: &RmId) -> Arc<SharedRead<Found>> {
-        if let Some(reads) = self.reads.get(rm).and_then(Weak::upgrade) {
-            return reads;
-        }
-        self.reads.retain(|_, reads| reads.strong_count() > 0);
-        let reads = Arc::default();
-        self.reads.insert(rm.clone(), Arc::downgrade(&reads));
-        reads
+    pub(super) fn of(&mut self, rm: &RmId) -> Arc<SharedRead<Found<Owner>>> {
+        shared(&mut self.claims, rm)
+    }
+
+    /// The reads of a member's record, which all callers share.
+    pub(super) fn of_member(&mut self, member: &MemberId) -> Arc<SharedRead<Found<MemberRecord>>> {
+        shared(&mut self.members, member)
     }
 
     /// Notes at `now` whether the arbiter has answered.
-    pub(super) fn note(&mut self, found: &Found, now: Nanos) {
+    pub(super) fn note<T>(&mut self, found: &Found<T>, now: Nanos) {
         self.failed_at = found.is_err().then_some(now);
     }
 
@@ -53,6 +56,17 @@ impl Lookups {
         let is_recent = |at: Nanos| read_at <= at && now.saturating_sub(at) < FAILURE_COUNTS;
         self.failed_at.is_some_and(is_recent)
     }
+}
+
+/// The reads with this key that have callers, or new ones.
+fn shared<K: Clone + Ord, T>(reads: &mut Reads<K, T>, key: &K) -> Arc<SharedRead<Found<T>>> {
+    if let Some(shared) = reads.get(key).and_then(Weak::upgrade) {
+        return shared;
+    }
+    reads.retain(|_, shared| shared.strong_count() > 0);
+    let shared = Arc::default();
+    reads.insert(key.clone(), Arc::downgrade(&shared));
+    shared
 }
 
 #[cfg(test)]
@@ -68,7 +82,11 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &lookups.of(&other)), "each RM has its own");
         drop(first);
         drop(lookups.of(&rm));
-        assert_eq!(lookups.reads.len(), 1, "reads without callers are forgotten");
+        assert_eq!(lookups.claims.len(), 1, "reads without callers are forgotten");
+        let (member, other) = (MemberId("m".into()), MemberId("other".into()));
+        let first = lookups.of_member(&member);
+        assert!(Arc::ptr_eq(&first, &lookups.of_member(&member)));
+        assert!(!Arc::ptr_eq(&first, &lookups.of_member(&other)), "each member has its own");
     }
 
     #[test]
@@ -76,11 +94,11 @@ mod tests {
         let mut lookups = Lookups::default();
         let (failed_at, before) = (5 * FAILURE_COUNTS, 4 * FAILURE_COUNTS);
         assert!(!lookups.is_away(failed_at, before));
-        lookups.note(&Err(NoAnswer), failed_at);
+        lookups.note::<Owner>(&Err(NoAnswer), failed_at);
         assert!(lookups.is_away(failed_at + 1, before));
         assert!(!lookups.is_away(failed_at + 2, failed_at + 1), "renewed since");
         assert!(!lookups.is_away(failed_at + FAILURE_COUNTS, before));
-        lookups.note(&Ok(None), failed_at + 1);
+        lookups.note::<Owner>(&Ok(None), failed_at + 1);
         assert!(!lookups.is_away(failed_at + 2, before));
     }
 }

@@ -1,6 +1,7 @@
 //! The other members of the cluster, and calls to them.
 //!
-//! A connection is kept to each member whose record says that it lives (`link`). A call has the
+//! A connection is kept to each member whose record says that it lives (`link`). It is made as soon
+//! as a record names the member: that of a renewal, or one that a call has read. A call has the
 //! identity of the caller for whom it is made and the name of this member, and is answered by the
 //! member that gets it: nothing is forwarded twice.
 
@@ -11,7 +12,7 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use monoceros_cluster::{Incarnation, Life, MemberId, Owner};
+use monoceros_cluster::{Incarnation, Life, MemberId, MemberRecord, Owner};
 use monoceros_cluster_store::Members;
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -152,7 +153,17 @@ fn with_origin(uri: &Uri) -> Uri {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     tls: Option<MemberTls>,
-    links: Mutex<BTreeMap<Owner, (String, Arc<Link>)>>,
+    links: Mutex<BTreeMap<Owner, Kept>>,
+}
+
+/// The connection to one member.
+#[derive(Debug)]
+struct Kept {
+    address: String,
+    link: Arc<Link>,
+    /// Whether no renewal has been followed since the connection was made. The next one may have
+    /// been read before the member had a record.
+    is_new: bool,
 }
 
 impl Links {
@@ -160,8 +171,8 @@ impl Links {
         Self { tls, links: Mutex::default() }
     }
 
-    /// Connects to the members that live and have an address, and ends the connections to all
-    /// others.
+    /// Connects to the members that live and have an address by the read of a renewal, and ends the
+    /// connections to all others. A connection that is new ends with the second read only.
     fn follow(&self, members: &Members, me: &MemberId) {
         let mut links = locked(&self.links);
         let addresses: BTreeMap<_, _> = members
@@ -171,19 +182,29 @@ impl Links {
             .filter(|record| !record.details.internal.is_empty())
             .map(|record| (&record.owner, &record.details.internal))
             .collect();
-        links.retain(|owner, (address, _)| addresses.get(owner) == Some(&&*address));
+        links.retain(|owner, kept| {
+            let was_new = std::mem::take(&mut kept.is_new);
+            addresses.get(owner).map_or(was_new, |address| **address == kept.address)
+        });
         for (owner, address) in addresses {
             if !links.contains_key(owner) {
-                let tls = self.tls.as_ref().map(|tls| Arc::clone(&tls.client));
-                let link = Arc::new(Link::to(&owner.member.0, address, tls));
-                links.insert(owner.clone(), (address.clone(), link));
+                links.insert(owner.clone(), self.connect(owner, address, false));
             }
         }
     }
 
-    /// The connection to a member.
-    pub(super) fn of(&self, owner: &Owner) -> Option<Arc<Link>> {
-        locked(&self.links).get(owner).map(|(_, link)| Arc::clone(link))
+    /// The connection to the member with this record, which is made if there is none.
+    fn to(&self, record: &MemberRecord) -> Arc<Link> {
+        let (owner, address) = (&record.owner, &record.details.internal);
+        let mut links = locked(&self.links);
+        let kept = links.entry(owner.clone()).or_insert_with(|| self.connect(owner, address, true));
+        Arc::clone(&kept.link)
+    }
+
+    fn connect(&self, owner: &Owner, address: &str, is_new: bool) -> Kept {
+        let tls = self.tls.as_ref().map(|tls| Arc::clone(&tls.client));
+        let link = Arc::new(Link::to(&owner.member.0, address, tls));
+        Kept { address: address.to_owned(), link, is_new }
     }
 }
 
@@ -215,26 +236,30 @@ impl Membership {
         live.filter_map(|record| self.peer_of(&record.owner, &me)).collect()
     }
 
-    /// Another member, if it lives by its record and has an address for members.
+    /// Another member, if it lives by the record that the last renewal read and has an address for
+    /// members.
     pub(super) fn peer(&self, owner: &Owner) -> Option<Peer> {
         self.peer_of(owner, &self.me())
     }
 
     fn peer_of(&self, owner: &Owner, me: &Owner) -> Option<Peer> {
         let members = self.handle()?.members();
-        let record =
-            &members.get(&owner.member).filter(|record| record.value.owner == *owner)?.value;
-        if record.life != Life::Alive || record.details.internal.is_empty() {
+        let record = members.get(&owner.member).filter(|record| record.value.owner == *owner)?;
+        self.peer_with(&record.value, me)
+    }
+
+    /// The other member with this record, if it lives by it and has an address for members.
+    pub(super) fn peer_by(&self, record: &MemberRecord) -> Option<Peer> {
+        self.peer_with(record, &self.me())
+    }
+
+    fn peer_with(&self, record: &MemberRecord, me: &Owner) -> Option<Peer> {
+        let MemberRecord { owner, life, details, .. } = record;
+        if *life != Life::Alive || details.internal.is_empty() || owner.member == me.member {
             return None;
         }
-        if self.links().of(owner).is_none() {
-            self.links().follow(&members, &me.member);
-        }
-        let link = self.links().of(owner)?;
-        let details = &record.details;
-        let sender = sender_header(me);
-        let grpc = details.grpc.clone();
-        Some(Peer { owner: owner.clone(), grpc, sender, link })
+        let (owner, grpc, sender) = (owner.clone(), details.grpc.clone(), sender_header(me));
+        Some(Peer { owner, grpc, sender, link: self.links().to(record) })
     }
 }
 
@@ -247,7 +272,45 @@ fn sender_header(me: &Owner) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use monoceros_cluster::{Details, Version, Versioned};
+
     use super::*;
+
+    fn record(id: &str, incarnation: u128) -> MemberRecord {
+        let owner = Owner { member: MemberId(id.into()), incarnation: Incarnation(incarnation) };
+        let details = Details { internal: "127.0.0.1:9".to_owned(), ..Details::default() };
+        MemberRecord { owner, beat: 0, life: Life::Alive, details: Arc::new(details) }
+    }
+
+    fn read(records: &[MemberRecord]) -> Members {
+        let versioned = |record: &MemberRecord| {
+            let value = record.clone();
+            (record.owner.member.clone(), Versioned { version: Version(1), value })
+        };
+        Arc::new(records.iter().map(versioned).collect())
+    }
+
+    #[tokio::test]
+    async fn a_connection_by_a_record_that_a_call_has_read_outlives_one_renewal() {
+        let (links, me) = (Links::default(), MemberId("me".into()));
+        let (former, present) = (record("m", 1), record("m", 2));
+        links.follow(&read(std::slice::from_ref(&former)), &me);
+        let link = links.to(&present);
+        // That renewal was read before the member began again.
+        links.follow(&read(std::slice::from_ref(&former)), &me);
+        assert!(Arc::ptr_eq(&link, &links.to(&present)));
+        // The next one names it, and it stays.
+        links.follow(&read(std::slice::from_ref(&present)), &me);
+        assert!(Arc::ptr_eq(&link, &links.to(&present)));
+        assert_eq!(locked(&links.links).len(), 1, "the former one has ended");
+        links.follow(&read(&[]), &me);
+        assert!(locked(&links.links).is_empty());
+        // It ends with the second renewal that does not name it.
+        links.to(&present);
+        links.follow(&read(&[]), &me);
+        links.follow(&read(&[]), &me);
+        assert!(locked(&links.links).is_empty());
+    }
 
     #[test]
     fn a_member_names_itself_with_its_incarnation() {

@@ -3,8 +3,9 @@
 //! # What is known of owners
 //! The last renewal read all claims. A registration that went to another member since is noted
 //! until the next renewal. If both name nobody, the claim is read from the arbiter: a stream may
-//! follow its registration at once. So is the record of a member that began after the last renewal.
-//! Nothing is decided by this: the member that is asked says whether it serves the RM.
+//! follow its registration at once. So is the record of a member that began after the last renewal;
+//! its addresses are enough to connect to it. Calls share these reads. Nothing is decided by this:
+//! the member that is asked says whether it serves the RM.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,16 +13,17 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use monoceros_actors::metrics::{ClusterMetrics, ForwardKind};
-use monoceros_cluster::{Key, Life, MemberRecord, Nanos, Owner, Record, Reply, Request, RmId};
-use monoceros_cluster_store::{Arbiter, View};
-use tokio::time::timeout;
+use monoceros_cluster::{
+    Key, Life, MemberId, MemberRecord, Nanos, Owner, Record, Reply, Request, RmId,
+};
+use monoceros_cluster_store::{Arbiter, Handle, View};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 use tower::Service as _;
 
 use super::lookup::{Found, NoAnswer};
-use super::membership::{Membership, OWNER_PATIENCE};
+use super::membership::Membership;
 use super::peers::Peer;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::routing::{Remote, Route, Routing};
@@ -104,22 +106,34 @@ impl Membership {
         let (Some(handle), Some(sources)) = (self.handle(), self.sources()) else {
             return Err(ClaimRefusal::Fenced);
         };
-        let read = async || {
-            let read_at = self.view().map(|view| view.read_at).unwrap_or_default();
-            if self.lookups().is_away(handle.now(), read_at) {
-                return Err(NoAnswer);
-            }
-            let found = owner_by(sources, rm).await;
-            self.lookups().note(&found, handle.now());
-            found
-        };
         let reads = self.lookups().of(rm);
-        let found = reads.get(read).await.result;
+        let found = reads.get(|| self.found(handle, owner_by(sources, rm))).await.result;
         let owner = found.map_err(|NoAnswer| ClaimRefusal::ArbiterUnavailable)?;
         if let Some(owner) = &owner {
             self.note_owner(rm, owner);
         }
         Ok(owner)
+    }
+
+    /// Reads the record of a member from the arbiter. `None`: it has none.
+    async fn read_member(&self, member: &MemberId) -> Result<Option<MemberRecord>, ClaimRefusal> {
+        let (Some(handle), Some(sources)) = (self.handle(), self.sources()) else {
+            return Err(ClaimRefusal::Fenced);
+        };
+        let reads = self.lookups().of_member(member);
+        let found = reads.get(|| self.found(handle, record_of(sources, member))).await.result;
+        found.map_err(|NoAnswer| ClaimRefusal::ArbiterUnavailable)
+    }
+
+    /// The result of a read, which is not made if the arbiter seems to be away.
+    async fn found<T>(&self, handle: &Handle, read: impl Future<Output = Found<T>>) -> Found<T> {
+        let read_at = self.view().map(|view| view.read_at).unwrap_or_default();
+        if self.lookups().is_away(handle.now(), read_at) {
+            return Err(NoAnswer);
+        }
+        let found = read.await;
+        self.lookups().note(&found, handle.now());
+        found
     }
 
     /// The way to the owner of an RM that is not served here.
@@ -137,37 +151,25 @@ impl Membership {
 
     /// The way to an owner whose incarnation is not the one that the last renewal read.
     async fn way_to_stranger(&self, owner: &Owner) -> Route {
-        let (Some(handle), Some(sources)) = (self.handle(), self.sources()) else {
-            return Route::Refused(ClaimRefusal::Fenced);
-        };
-        let read = Request::Read(Key::Member(owner.member.clone()));
-        let Ok(Reply::Read(found, _)) = sources.arbiter.ask(read).await else {
-            return Route::Refused(ClaimRefusal::ArbiterUnavailable);
-        };
-        let Some(Record::Member(record)) = found.map(|found| found.value) else {
-            let member = owner.member.0.to_string();
-            return Route::Refused(ClaimRefusal::OwnerUnreachable { member });
-        };
-        if record.owner != *owner {
+        match self.read_member(&owner.member).await {
+            Ok(Some(record)) if record.owner == *owner => self.way_by(&record),
             // That incarnation is over, and its claims are free.
-            return Route::Here;
+            Ok(Some(_)) => Route::Here,
+            Ok(None) => {
+                let member = owner.member.0.to_string();
+                Route::Refused(ClaimRefusal::OwnerUnreachable { member })
+            }
+            Err(refusal) => Route::Refused(refusal),
         }
-        // Connections are made to the members that a renewal has read.
-        let mut members = handle.watch_members();
-        let is_read = members.wait_for(|members| {
-            members.get(&owner.member).is_some_and(|record| record.value.owner == *owner)
-        });
-        // Without it, the client is sent to the owner.
-        let _ = timeout(OWNER_PATIENCE, is_read).await;
-        self.way_by(&record)
     }
 
-    /// The way to the member with this record.
+    /// The way to the member with this record, which a renewal need not have read.
     fn way_by(&self, record: &MemberRecord) -> Route {
         if record.life != Life::Alive {
             return Route::Here;
         }
-        let Some(peer) = self.peer(&record.owner) else {
+        let Some(peer) = self.peer_by(record) else {
+            // It has no address for members: the client is sent to it.
             let member = record.owner.member.0.to_string();
             return Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) });
         };
@@ -176,10 +178,21 @@ impl Membership {
 }
 
 /// The owner that the claim of an RM names now.
-async fn owner_by(sources: &Sources, rm: &RmId) -> Found {
+async fn owner_by(sources: &Sources, rm: &RmId) -> Found<Owner> {
     match sources.arbiter.ask(Request::Read(Key::Claim(rm.clone()))).await {
         Ok(Reply::Read(found, _)) => Ok(found.and_then(|found| match found.value {
             Record::Claim(claim) => claim.owner,
+            _ => None,
+        })),
+        Ok(_) | Err(_) => Err(NoAnswer),
+    }
+}
+
+/// The record that a member has now.
+async fn record_of(sources: &Sources, member: &MemberId) -> Found<MemberRecord> {
+    match sources.arbiter.ask(Request::Read(Key::Member(member.clone()))).await {
+        Ok(Reply::Read(found, _)) => Ok(found.and_then(|found| match found.value {
+            Record::Member(record) => Some(record),
             _ => None,
         })),
         Ok(_) | Err(_) => Err(NoAnswer),
@@ -305,7 +318,7 @@ impl Remote for Peer {
 
 #[cfg(test)]
 mod tests {
-    use monoceros_cluster::{Incarnation, MemberId};
+    use monoceros_cluster::Incarnation;
 
     use super::*;
 

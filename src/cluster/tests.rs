@@ -72,12 +72,18 @@ impl Cluster {
 
     /// Starts a process whose member may still have to wait, and which reaches others or none.
     fn start(&self, id: &str, reaches: bool) -> Process {
+        self.start_at(id, reaches, None)
+    }
+
+    /// Starts a process that has an address for other members.
+    fn start_at(&self, id: &str, reaches: bool, internal: Option<&str>) -> Process {
         let settings = Settings::load(None, &Flags::default()).unwrap();
         let handle = Scheduler::builder().start_local().unwrap();
         let (front, healthy) = Healthy::watched();
         let store = self.store();
         let mut cluster = settings.cluster.clone();
         cluster.advertise.grpc = Some(format!("{id}:50051"));
+        cluster.advertise.internal = internal.map(str::to_owned);
         let (grpc, rest) = (settings.grpc.address, settings.rest.address);
         let listening = Listening { grpc, rest, internal: None };
         let (probe, acts): (Probe, Acts) = if reaches {
