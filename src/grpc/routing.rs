@@ -9,6 +9,7 @@
 //! serve that one reads the claim, and answers `NOT_OWNER` if it names another member
 //! ([`misdirected`]). The first member then reads the claim, too, and passes the request on again.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -255,14 +256,18 @@ pub(crate) fn name_rm(headers: &mut HeaderMap, rm_id: &str) {
     headers.insert(FORWARDED_RM_HEADER, HeaderValue::try_from(rm_id).expect("letters and digits"));
 }
 
+/// The resource manager that a request of another member names.
+pub(super) fn named_rm(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    percent_decode(headers.get(FORWARDED_RM_HEADER)?.as_bytes()).decode_utf8().ok()
+}
+
 /// Why a request of another member is not answered here: another member serves the resource
 /// manager that it names. `None` also if nobody does, so that this member says so.
 pub(super) async fn misdirected(
     routing: &dyn Routing,
     headers: &HeaderMap,
 ) -> Option<ClaimRefusal> {
-    let named = headers.get(FORWARDED_RM_HEADER)?;
-    let rm_id = percent_decode(named.as_bytes()).decode_utf8().ok()?;
+    let rm_id = named_rm(headers)?;
     if routing.serves(&rm_id) {
         return None;
     }

@@ -18,6 +18,13 @@ pub(in crate::grpc) enum CallRefusal {
     /// No resource manager is named, and several are registered.
     #[error("name the resource manager in `rm_id`: {0} are registered")]
     RmIdMissing(usize),
+    /// A stream of reports names two resource managers, which may have different owners.
+    #[error(
+        "the stream belongs to `{bound}`, the message names `{named}`: in a cluster send the \
+         reports of each resource manager on a stream of its own (those before this message were \
+         taken)"
+    )]
+    OtherRm { bound: String, named: String },
     #[error("resource manager `{0}` is not registered")]
     NotRegistered(String),
     /// No resource manager is named, and none is registered.
@@ -79,6 +86,7 @@ impl From<CallRefusal> for Status {
     fn from(refusal: CallRefusal) -> Self {
         let (code, reason) = match &refusal {
             CallRefusal::RmIdMissing(_) => (Code::InvalidArgument, "RM_ID_MISSING"),
+            CallRefusal::OtherRm { .. } => (Code::InvalidArgument, "RM_ID_MISMATCH"),
             CallRefusal::NotRegistered(_) | CallRefusal::NobodyRegistered => {
                 (Code::FailedPrecondition, "RM_NOT_REGISTERED")
             }

@@ -220,6 +220,15 @@ impl Call {
         self.enter(Phase::OfSession);
     }
 
+    /// Counts the call as one of another member's from now on, unless it has been turned away.
+    pub(super) fn leave_to_member(&self) -> Result<(), StreamEnd> {
+        if self.calls.state().leave_waiting(&self.caller, self.number).is_none() {
+            return Err(self.calls.too_many());
+        }
+        self.enter(Phase::OfSession);
+        Ok(())
+    }
+
     fn enter(&self, phase: Phase) {
         let open = self.of_connection.as_ref().map(OfConnection::begin);
         *self.now() = Progress { phase, _open: open };
@@ -277,6 +286,8 @@ mod tests {
         let more = [(); 3].map(|()| begin(&calls, "greedy"));
         assert!(!is_gone(&late[0]) && !is_gone(&late[1]) && !is_gone(&quiet));
         assert!(greedy[0].answer(CallKind::Other).is_err(), "it was turned away");
+        assert!(greedy[1].leave_to_member().is_err(), "so was this one");
+        assert!(late[1].leave_to_member().is_ok());
         drop((greedy, late, more, quiet));
         let state = calls.state();
         assert_eq!((state.n_waiting, state.waiting.len()), (0, 0));

@@ -14,15 +14,21 @@
 //! A service reads all messages before it sends the head of such an answer, and the request body is
 //! let go only after a head. So the owner sends a head of its own at once. The first member keeps
 //! that until the answer is there, so that the client and its deadline see what the service sends.
-//! Such a stream (`ReportUtilization`) need not name its resource manager while there is only one.
+//! Such a stream (`ReportUtilization`) need not name its resource manager while there is only one,
+//! and may begin at any time. It has one owner, so all its messages belong to one resource manager
+//! ([`OneRm`]).
 //!
 //! # Invariants
+//! * A stream goes elsewhere only by a first message that was read, or by its metadata. Any other
+//!   one is served here, where its service ends it.
+//! * A call that was turned away goes nowhere.
 //! * Nothing of a message is decoded except the id of the resource manager.
 //! * A stream of another member is served here, or refused as `NOT_OWNER`.
 //! * A stream whose owner falls silent ends with `UNAVAILABLE`.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -43,7 +49,7 @@ use tonic::codegen::http::request::Parts;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tower::Service;
 
-use super::{Common, PendingMessages, is_gzip};
+use super::{Common, OneRm, PendingMessages, is_gzip};
 use crate::grpc::RM_ID_HEADER;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::incoming::anywhere::only_rm;
@@ -52,8 +58,8 @@ use crate::grpc::incoming::messages::Messages;
 use crate::grpc::incoming::shapes::Method;
 use crate::grpc::members::ForwardedBy;
 use crate::grpc::routing::{
-    ACCEPT_ENCODING, Remote, Route, Routing, TRIES, is_not_owner, misdirected, name_rm, request_to,
-    wants_redirect,
+    ACCEPT_ENCODING, Remote, Route, Routing, TRIES, is_not_owner, misdirected, name_rm, named_rm,
+    request_to, wants_redirect,
 };
 use crate::grpc::shared::ENCODING;
 use crate::identity::{Identity, Right};
@@ -87,6 +93,16 @@ pub(super) struct Arriving<S> {
     pub(super) call: Arc<Call>,
 }
 
+/// What the first message of a stream says.
+enum First {
+    /// The resource manager has this id.
+    Names(String),
+    /// It names no resource manager.
+    NamesNone,
+    /// There is none that can be read in time.
+    Missing,
+}
+
 /// The answer, or the rest of the way to it.
 type Answering = BoxFuture<'static, Response<Body>>;
 
@@ -108,10 +124,10 @@ where
         let mut messages = Messages::new(&self.common, body, self.method, is_gzip, call);
         let named = parts.headers.get(RM_ID_HEADER).and_then(|id| id.to_str().ok());
         if let Some(rm_id) = named.filter(|id| !id.is_empty()).map(ToOwned::to_owned) {
-            return self.go(Some(rm_id), parts, messages).await;
+            return self.go(First::Names(rm_id), parts, messages).await;
         }
-        if let Ok(rm_id) = timeout(HEAD_AFTER, rm_of(&mut messages, self.method)).await {
-            return self.go(rm_id, parts, messages).await;
+        if let Ok(first) = timeout(HEAD_AFTER, first_of(&mut messages, self.method)).await {
+            return self.go(first, parts, messages).await;
         }
         if self.method.is_answered_once {
             return self.go_later(parts, messages).await;
@@ -123,15 +139,32 @@ where
 
     /// Waits for the first message, and serves the stream.
     async fn go_later(self, parts: Parts, mut messages: Messages) -> Response<Body> {
-        let (patience, turned_away) = (self.common.bind_timeout, messages.turned_away());
-        let rm_id = tokio::select! {
-            biased;
-            rm_id = rm_of(&mut messages, self.method) => rm_id,
-            // The service finds out the same, and ends the stream.
-            _ = turned_away => None,
-            () = sleep(patience) => None,
+        let is_report = self.method.is_answered_once;
+        let mut turned_away = pin!(messages.turned_away());
+        let mut too_late = pin!(sleep(self.common.bind_timeout));
+        // The service of reports waits for the first one, too.
+        let mut is_bounded = !is_report;
+        let first = loop {
+            tokio::select! {
+                biased;
+                first = first_of(&mut messages, self.method) => break first,
+                end = &mut turned_away => {
+                    if is_report {
+                        return Status::from(&end).into_http();
+                    }
+                    // The service finds out the same, and ends the stream.
+                    break First::Missing;
+                }
+                () = &mut too_late, if is_bounded => {
+                    if !messages.is_large() {
+                        break First::Missing;
+                    }
+                    // A large message has a pace of its own.
+                    is_bounded = false;
+                }
+            }
         };
-        self.go(rm_id, parts, messages).await
+        self.go(first, parts, messages).await
     }
 
     /// Serves a stream that another member passes on.
@@ -142,19 +175,22 @@ where
         if !self.method.is_answered_once {
             return self.serve_here(request).await;
         }
+        let rm_id = named_rm(request.headers()).map(Cow::into_owned);
+        request.extensions_mut().insert(OneRm(rm_id.unwrap_or_default()));
         // The head of the answer says nothing of compression.
         request.headers_mut().remove(ACCEPT_ENCODING);
         late(Box::pin(self.serve_here(request)))
     }
 
-    /// Serves the stream at the member that serves the resource manager. `None`: its first message
-    /// names none, or there is none.
-    async fn go(self, rm_id: Option<String>, parts: Parts, messages: Messages) -> Response<Body> {
+    /// Serves the stream at the member that serves the resource manager. This member serves one
+    /// that has none.
+    async fn go(self, first: First, parts: Parts, messages: Messages) -> Response<Body> {
         let caller = Identity::of(&parts.extensions);
         let is_report = self.method.is_answered_once;
-        let named = match rm_id {
-            None if is_report => only_rm(&*self.routing, &caller),
-            rm_id => Ok(rm_id),
+        let named = match first {
+            First::Names(rm_id) => Ok(Some(rm_id)),
+            First::NamesNone if is_report => only_rm(&*self.routing, &caller),
+            First::NamesNone | First::Missing => Ok(None),
         };
         let right = if is_report { Right::Act } else { Right::Speak };
         // The service refuses a caller without the right.
@@ -163,15 +199,16 @@ where
             Ok(rm_id) => rm_id.filter(is_allowed),
             Err(refusal) => return Status::from(refusal).into_http(),
         };
-        let Some(rm_id) = rm_id else { return self.here(parts, messages).await };
-        let (mut outgoing, mut silent) = (None, None);
+        let Some(rm_id) = rm_id else { return self.here("", parts, messages).await };
+        let mut outgoing: Option<Arc<Mutex<Option<Body>>>> = None;
+        let mut silent = None;
         let mut messages = Some(messages);
         for attempt in 0..=TRIES {
             let remote = match self.routing.route(&rm_id, attempt > 0).await {
                 Route::To(remote) => remote,
                 Route::Refused(refusal) => return Status::from(&refusal).into_http(),
                 Route::Here => match messages.take() {
-                    Some(messages) => return self.here(parts, messages).await,
+                    Some(messages) => return self.here(&rm_id, parts, messages).await,
                     // Its first message has been read for another member.
                     None => return Status::from(&ClaimRefusal::Contended).into_http(),
                 },
@@ -183,11 +220,17 @@ where
             if wants_redirect(&parts.headers) {
                 return Status::from(&ClaimRefusal::NotOwner { member, owner }).into_http();
             }
-            let body = outgoing.get_or_insert_with(|| {
-                let body = messages.take().map(Messages::into_body).unwrap_or_default();
-                Arc::new(Mutex::new(Some(body)))
-            });
-            match copy(&*remote, &rm_id, &parts, body, &self.call).await {
+            let body = match messages.take().map(Messages::into_body) {
+                Some(Ok(body)) => outgoing.insert(Arc::new(Mutex::new(Some(body)))),
+                Some(Err(end)) => return Status::from(&end).into_http(),
+                None => outgoing.get_or_insert_default(),
+            };
+            let copied = tokio::select! {
+                biased;
+                end = self.call.turned_away() => return Status::from(&end).into_http(),
+                copied = copy(&*remote, &rm_id, &parts, body, &self.call) => copied,
+            };
+            match copied {
                 Ok(Some(response)) if self.method.is_answered_once => {
                     return with_beginning(response).await;
                 }
@@ -200,8 +243,12 @@ where
         Status::from(&ClaimRefusal::Contended).into_http()
     }
 
-    /// Serves the stream here, with the messages that were read of it.
-    async fn here(self, mut parts: Parts, messages: Messages) -> Response<Body> {
+    /// Serves the stream here, with the messages that were read of it. `rm_id` is empty if nothing
+    /// names the resource manager.
+    async fn here(self, rm_id: &str, mut parts: Parts, messages: Messages) -> Response<Body> {
+        if self.method.is_answered_once {
+            parts.extensions.insert(OneRm(rm_id.to_owned()));
+        }
         parts.headers.remove(ENCODING);
         parts.extensions.insert(PendingMessages(Arc::new(Mutex::new(Some(messages)))));
         let mut inner = self.inner;
@@ -242,7 +289,9 @@ async fn copy(
     if is_not_owner(&response) {
         return Ok(None);
     }
-    call.bind_to_session();
+    if let Err(end) = call.leave_to_member() {
+        return Ok(Some(Status::from(&end).into_http()));
+    }
     // Fails if the stream has ended already.
     let _ = accept.send(());
     let member = remote.id().to_owned();
@@ -279,21 +328,23 @@ where
     response.map(Body::new)
 }
 
-/// The resource manager that the first message names. `None` without one.
-async fn rm_of(messages: &mut Messages, method: Method) -> Option<String> {
-    let first = messages.peek().await?;
+/// Waits for the first message, and reads the resource manager that it names.
+async fn first_of(messages: &mut Messages, method: Method) -> First {
+    let Some(first) = messages.peek().await else { return First::Missing };
     let named = first.rm_id();
     if !named.is_empty() {
-        return Some(named.to_owned());
+        return First::Names(named.to_owned());
     }
     if method.is_answered_once || first.len() > HELLO_BYTES || !first.is_small() {
-        return None;
+        return First::NamesNone;
     }
-    match cb::ShimMessage::decode(first.bytes()).ok()?.body {
-        Some(cb::shim_message::Body::Hello(hello)) => Some(hello.rm_id),
-        _ => None,
+    let message = cb::ShimMessage::decode(first.bytes()).ok().and_then(|message| message.body);
+    match message {
+        Some(cb::shim_message::Body::Hello(hello)) if !hello.rm_id.is_empty() => {
+            First::Names(hello.rm_id)
+        }
+        _ => First::NamesNone,
     }
-    .filter(|rm_id| !rm_id.is_empty())
 }
 
 /// An answer whose head is sent before the stream has found its member.

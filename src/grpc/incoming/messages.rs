@@ -153,20 +153,26 @@ impl Messages {
     }
 
     /// The body again, from the next message on. A message that was looked at is uncompressed.
-    pub(super) fn into_body(self) -> Body {
-        let Some(frames) = self.frames else { return Body::empty() };
+    /// Fails if that message was refused, so that nothing after it is taken for the whole.
+    pub(super) fn into_body(self) -> Result<Body, StreamEnd> {
+        let Some(frames) = self.frames else {
+            return Err(StreamEnd::Internal(
+                "a stream was sent on within a message, through a bug",
+            ));
+        };
         let (first, credit) = match self.ahead {
             None => (None, None),
             Some(Ok(Some(message))) => {
                 let (bytes, credit) = message.into_bytes_as_received();
                 (Some(bytes), Some(credit))
             }
-            Some(Ok(None) | Err(_)) => return Body::empty(),
+            Some(Ok(None)) => return Ok(Body::empty()),
+            Some(Err(broken)) => return Err(broken.into()),
         };
         let first = first.into_iter().flat_map(|bytes| [head(bytes.len()), bytes]);
         let read = first.chain([frames.unread.freeze()]).filter(|bytes| !bytes.is_empty());
         let rest = Rest { read: read.collect(), credit, body: frames.body };
-        Body::new(rest)
+        Ok(Body::new(rest))
     }
 
     /// The next message. `None` once the client has closed its side.

@@ -114,6 +114,11 @@ pub(super) struct Incoming<S> {
 #[derive(Clone)]
 struct PendingMessages(Arc<Mutex<Option<Messages>>>);
 
+/// The only resource manager that the messages of a stream may name, in a cluster with several
+/// members. An extension of the request; empty if the first message that names one says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OneRm(pub(super) String);
+
 /// A body of one message: frame head, then bytes.
 struct OneMessage {
     head: Option<Bytes>,
@@ -414,3 +419,6 @@ impl HttpBody for OneMessage {
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,17 +13,19 @@ use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::admin::target;
 use crate::grpc::admin::views::amount;
 use crate::grpc::end::StreamEnd;
-use crate::grpc::incoming::Messages;
+use crate::grpc::incoming::{Messages, OneRm};
 use crate::grpc::shared::{self, Reads};
 use crate::identity::{Identity, Right};
 use crate::reads::Kind;
 
 /// Receives reports until the client ends the stream. A message that names no resource manager
-/// continues with the resource manager of the previous message.
+/// continues with the resource manager of the previous message. With `one_rm` all messages belong
+/// to one.
 pub(super) async fn take(
     handle: &SchedulerHandle,
     caller: &Identity,
     mut messages: Messages,
+    mut one_rm: Option<OneRm>,
     max_bytes: usize,
 ) -> Result<v1::UtilizationSummary, Status> {
     let mut summary = v1::UtilizationSummary::default();
@@ -37,6 +39,9 @@ pub(super) async fn take(
         }
         let decoded = message.decode_unbound::<v1::UtilizationReports>().await?;
         let message = decoded.message;
+        if let Some(one_rm) = &mut one_rm {
+            check_same(one_rm, &message.rm_id)?;
+        }
         if rm_id.is_empty() || !message.rm_id.is_empty() {
             rm_id = target::resource_manager(handle, caller, Right::Act, &message.rm_id).await?;
         }
@@ -46,6 +51,16 @@ pub(super) async fn take(
         summary.unknown += unknown;
     }
     Ok(summary)
+}
+
+/// Refuses a message that names another resource manager than the one before.
+fn check_same(OneRm(bound): &mut OneRm, named: &str) -> Result<(), CallRefusal> {
+    if bound.is_empty() {
+        named.clone_into(bound);
+    } else if !named.is_empty() && bound.as_str() != named {
+        return Err(CallRefusal::OtherRm { bound: bound.clone(), named: named.to_owned() });
+    }
+    Ok(())
 }
 
 /// Answers `ListNodeRecommendations`.
@@ -89,4 +104,22 @@ fn message(found: Vec<NodeRecommendation>) -> v1::NodeRecommendations {
         }
     });
     v1::NodeRecommendations { items: items.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_cluster_a_stream_reports_for_one_rm() {
+        let mut one_rm = OneRm(String::new());
+        for named in ["", "rm-1", "", "rm-1"] {
+            assert_eq!(check_same(&mut one_rm, named), Ok(()), "{named}");
+        }
+        let refusal = check_same(&mut one_rm, "rm-2").unwrap_err();
+        let status = Status::from(refusal);
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let text = "the stream belongs to `rm-1`, the message names `rm-2`: in a cluster send the ";
+        assert!(status.message().starts_with(text), "{status:?}");
+    }
 }

@@ -22,7 +22,7 @@ use super::GrpcEdge;
 use super::admin::opened;
 use super::admin::refusal::CallRefusal;
 use super::end::internal;
-use super::incoming::Messages;
+use super::incoming::{Messages, OneRm};
 use super::shared::{self, Reads};
 use super::stubs::v1::metrics_service_server::{MetricsService, MetricsServiceServer};
 use crate::logbook::Logbook;
@@ -93,8 +93,9 @@ impl MetricsService for MetricsRpc {
     ) -> RpcResult<v1::UtilizationSummary> {
         let reports = Messages::taken_from(request.extensions());
         let reports = reports.ok_or_else(|| internal("a stream came without its messages"))?;
+        let one_rm = request.extensions().get::<OneRm>().cloned();
         let (caller, _) = opened(request);
-        let taken = measured::take(self.handle(), &caller, reports, MESSAGE_BYTES);
+        let taken = measured::take(self.handle(), &caller, reports, one_rm, MESSAGE_BYTES);
         // No reply stream exists yet on which the shutdown could be reported.
         let taken = self.edge.shutdown.run_until_cancelled(taken).await;
         Ok(Response::new(taken.unwrap_or(Err(CallRefusal::Stopped.into()))?))
