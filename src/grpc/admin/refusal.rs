@@ -62,6 +62,11 @@ pub(in crate::grpc) enum CallRefusal {
     /// The limit of reads in progress, or of results not yet received, is reached.
     #[error(transparent)]
     Busy(#[from] Busy),
+    /// The lists of all members of a cluster are too large together.
+    #[error(
+        "the list of {whose} is too large: those of all members may have {mebibytes} MiB together"
+    )]
+    ListTooLarge { whose: String, mebibytes: usize },
     /// The reply could not be encoded.
     #[error("the answer could not be written: {0}")]
     Unwritten(String),
@@ -107,6 +112,7 @@ impl From<CallRefusal> for Status {
             CallRefusal::GroupShared(_) => (Code::PermissionDenied, "ADMIN_DENIED"),
             CallRefusal::TooBusy(_) => (Code::Unavailable, "CHECKS_BUSY"),
             CallRefusal::Busy(_) => (Code::ResourceExhausted, "LIMIT_READS"),
+            CallRefusal::ListTooLarge { .. } => (Code::ResourceExhausted, "LIMIT_BYTES"),
             CallRefusal::Unwritten(_) => return internal(&refusal.to_string()),
             CallRefusal::NoCluster => (Code::FailedPrecondition, "NO_CLUSTER"),
             CallRefusal::Cluster(refusal) => return cluster_status(refusal),

@@ -7,15 +7,17 @@
 //!
 //! # Lists
 //! All members are asked side by side, for a second at most. Members without an answer are named in
-//! the metadata `x-monoceros-missing-members`, so that none is left out silently.
+//! the metadata `x-monoceros-missing-members`, so that none is left out silently. Lists that are too
+//! large together are refused, so memory is bounded.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use futures::future::join_all;
+use bytes::{Buf as _, Bytes};
+use futures::future::{join_all, poll_fn};
 use hyper::body::Frame;
 use monoceros_actors::partition_name::rm_id;
 use monoceros_proto::v1;
@@ -38,8 +40,8 @@ use crate::grpc::routing::{
 use crate::grpc::shared::HEAD_BYTES;
 use crate::identity::Identity;
 
-/// Most bytes of the answer of one member to a list.
-const ANSWER_BYTES: usize = 64 << 20;
+/// Most bytes of the lists of all members together.
+const LISTS_BYTES: usize = 64 << 20;
 /// Services whose calls may concern one RM.
 const SERVICES: [&str; 2] = ["/monoceros.v1.AdminService/", "/monoceros.v1.MetricsService/"];
 /// Methods that concern this process, or all that it has, if they name no RM.
@@ -173,19 +175,33 @@ async fn gathered(
 ) -> Response<Body> {
     let uncompressed = call.uncompressed();
     let others = routing.others();
+    let left = AtomicUsize::new(LISTS_BYTES);
     let asked = others.iter().map(|remote| {
-        let answer = async { message(uncompressed.sent_to(&**remote).await.ok()?).await.ok() };
-        async { timeout(GATHER_PATIENCE, answer).await.ok().flatten() }
+        let answer = async {
+            let response = uncompressed.sent_to(&**remote).await.map_err(|_| NoList::Broken)?;
+            message(response, &left).await
+        };
+        async { timeout(GATHER_PATIENCE, answer).await.unwrap_or(Err(NoList::Broken)) }
     });
-    let here = async { message(here.await).await };
+    let here = async { message(here.await, &left).await };
     let (here, asked) = tokio::join!(here, join_all(asked));
-    let here = match here {
-        Ok(here) => here,
-        Err(refused) => return refused,
-    };
-    let missing = others.iter().zip(&asked).filter(|(_, answer)| answer.is_none());
-    let missing: Vec<_> = missing.map(|(remote, _)| remote.id()).collect();
-    match merge([here].into_iter().chain(asked.into_iter().flatten()).collect()) {
+    let (mut lists, mut missing) = (Vec::new(), Vec::new());
+    match here {
+        Ok(here) => lists.push(here),
+        Err(NoList::Refused(refused)) => return refused,
+        Err(NoList::TooLarge) => return too_large("this member"),
+        Err(NoList::Broken) => {
+            return Status::new(Code::Internal, "a member has sent no list").into_http();
+        }
+    }
+    for (remote, list) in others.iter().zip(asked) {
+        match list {
+            Ok(list) => lists.push(list),
+            Err(NoList::TooLarge) => return too_large(&format!("member `{}`", remote.id())),
+            Err(NoList::Refused(_) | NoList::Broken) => missing.push(remote.id()),
+        }
+    }
+    match merge(lists) {
         Ok(merged) => whole(merged.into(), &missing),
         Err(error) => {
             Status::new(Code::Internal, format!("lists do not match: {error}")).into_http()
@@ -193,16 +209,41 @@ async fn gathered(
     }
 }
 
-/// The message of a unary answer. `Err` has the answer, if it is a status.
-async fn message(response: Response<Body>) -> Result<Bytes, Response<Body>> {
+/// Why there is no list of a member.
+enum NoList {
+    /// The answer is this status.
+    Refused(Response<Body>),
+    /// It does not fit into what is left of [`LISTS_BYTES`].
+    TooLarge,
+    /// The answer is no list, or did not come whole and in time.
+    Broken,
+}
+
+/// Reads the message of a unary answer, whose bytes are taken off `left`.
+async fn message(response: Response<Body>, left: &AtomicUsize) -> Result<Bytes, NoList> {
     if response.headers().contains_key(Status::GRPC_STATUS) {
-        return Err(response);
+        return Err(NoList::Refused(response));
     }
-    let body = axum::body::Body::new(response.into_body());
-    let read = axum::body::to_bytes(body, ANSWER_BYTES).await.ok();
-    let message = read.filter(|read| read.first() == Some(&0) && read.len() >= HEAD_BYTES);
-    let broken = || Status::new(Code::Internal, "a member has sent no list").into_http();
-    Ok(message.ok_or_else(broken)?.slice(HEAD_BYTES..))
+    let (mut body, mut read) = (response.into_body(), Vec::new());
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        // Trailers say nothing more.
+        let Ok(piece) = frame.map_err(|_| NoList::Broken)?.into_data() else { continue };
+        let taken = |left: usize| left.checked_sub(piece.len());
+        left.fetch_update(Relaxed, Relaxed, taken).map_err(|_| NoList::TooLarge)?;
+        read.extend_from_slice(&piece);
+    }
+    if read.first() != Some(&0) || read.len() < HEAD_BYTES {
+        return Err(NoList::Broken);
+    }
+    let mut message = Bytes::from(read);
+    message.advance(HEAD_BYTES);
+    Ok(message)
+}
+
+/// The answer where the list of one member does not fit.
+fn too_large(whose: &str) -> Response<Body> {
+    let mebibytes = LISTS_BYTES >> 20;
+    Status::from(CallRefusal::ListTooLarge { whose: whose.to_owned(), mebibytes }).into_http()
 }
 
 /// Merges lists of sessions. Two members may both show a resource manager that moves: the later
@@ -274,7 +315,111 @@ impl HttpBody for Whole {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt as _;
+    use futures::future::BoxFuture;
+    use tonic::codegen::http::Request;
+
     use super::*;
+    use crate::grpc::REASON_TRAILER;
+    use crate::grpc::incoming::one_message;
+    use crate::grpc::routing::Remote;
+
+    /// A member with this list. `None`: it refuses the call.
+    #[derive(Clone)]
+    struct Member(&'static str, Option<Bytes>);
+
+    impl Member {
+        /// A member whose list has so many bytes, and some more.
+        fn new(id: &'static str, bytes: usize) -> Self {
+            let scheduler_id = "x".repeat(bytes);
+            let list = v1::ListSessionsResponse { scheduler_id, sessions: Vec::new() };
+            Self(id, Some(list.encode_to_vec().into()))
+        }
+
+        fn answer(&self) -> Response<Body> {
+            match &self.1 {
+                Some(list) => Response::new(Body::new(one_message(list.clone()))),
+                None => Status::new(Code::Unavailable, "not now").into_http(),
+            }
+        }
+    }
+
+    impl Remote for Member {
+        fn id(&self) -> &str {
+            self.0
+        }
+
+        fn grpc(&self) -> &str {
+            self.0
+        }
+
+        fn send(
+            &self,
+            _: Request<Body>,
+            _: &Identity,
+        ) -> BoxFuture<'static, Result<Response<Body>, Status>> {
+            let answer = self.answer();
+            async { Ok(answer) }.boxed()
+        }
+    }
+
+    struct Others(Vec<Member>);
+
+    impl Routing for Others {
+        fn has_others(&self) -> bool {
+            true
+        }
+
+        fn others(&self) -> Vec<Arc<dyn Remote>> {
+            self.0.iter().map(|it| Arc::new(it.clone()) as Arc<dyn Remote>).collect()
+        }
+
+        fn resource_managers(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn serves(&self, _: &str) -> bool {
+            false
+        }
+
+        fn route<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Route> {
+            async { Route::Here }.boxed()
+        }
+
+        fn claim_owner<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<String>> {
+            async { None }.boxed()
+        }
+    }
+
+    async fn gather(here: &Member, others: Vec<Member>) -> Response<Body> {
+        let call = PassableCall::new(&Request::new(()), Bytes::new());
+        let here = async { here.answer() };
+        gathered(&Others(others), &call, here, merge_sessions).await
+    }
+
+    #[tokio::test]
+    async fn lists_beyond_the_bound_are_refused() {
+        const PART: usize = LISTS_BYTES / 3;
+        let member = |id| Member::new(id, PART);
+        let silent = Member("c", None);
+        let fits = gather(&member("a"), vec![member("b"), silent]).await;
+        assert!(!fits.headers().contains_key(Status::GRPC_STATUS));
+        assert_eq!(fits.headers().get(MISSING_HEADER).unwrap(), "c");
+
+        for (own, last, whose) in [(PART, 2 * PART, "member `c`"), (4 * PART, 1, "this member")] {
+            let others = vec![Member::new("b", 1), Member::new("c", last)];
+            let refused = gather(&Member::new("a", own), others).await;
+            assert_eq!(refused.headers().get(REASON_TRAILER).unwrap(), "LIMIT_BYTES");
+            let status = Status::from_header_map(refused.headers()).unwrap();
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            let text = format!(
+                "the list of {whose} is too large: those of all members may have 64 MiB together"
+            );
+            assert_eq!(status.message(), text);
+        }
+    }
 
     #[test]
     fn lists_are_merged_in_their_order() {
