@@ -77,6 +77,47 @@ async fn measured_amounts_are_taken_at_any_member() {
     }
 }
 
+/// Reports these messages, and returns the refusal.
+async fn refusal(
+    member: &Service,
+    messages: Vec<v1::UtilizationReports>,
+) -> (Code, String, String) {
+    let mut client = MetricsServiceClient::new(member.channel().await);
+    let summary = client.report_utilization(tokio_stream::iter(messages));
+    let status = timeout(PATIENCE, summary).await.expect("an answer").unwrap_err();
+    (status.code(), reason_of(&status), status.message().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_reports_are_refused_at_any_member() {
+    const MIB: usize = 1 << 20;
+    let Some(bed) = Bed::new().await else { return };
+    let [m1, m2, m3] = bed.three().await;
+    assert_eq!(register(&m1, "rm", PROOF).await.unwrap(), 1);
+    let _rm = served(&m1, "rm").await;
+    // More than a message of the service, and more than any message may have.
+    for bytes in [9 * MIB, 65 * MIB] {
+        let report = si::UtilizationReport { id: "x".repeat(bytes), ..Default::default() };
+        let messages = || {
+            let (rm_id, reports) = ("rm".to_owned(), vec![report.clone()]);
+            vec![v1::UtilizationReports { rm_id, reports, timestamp_nano: 1 }]
+        };
+        let direct = refusal(&m1, messages()).await;
+        assert_eq!(direct.0, Code::OutOfRange, "{direct:?}");
+        assert_eq!(refusal(&m2, messages()).await, direct);
+    }
+
+    // A stream belongs to one resource manager, wherever it comes in.
+    assert_eq!(register(&m2, "other", PROOF).await.unwrap(), 1);
+    let _other = served(&m2, "other").await;
+    for member in [&m1, &m2, &m3] {
+        let (code, reason, text) =
+            refusal(member, vec![reports("rm"), reports(""), reports("other")]).await;
+        assert_eq!((code, &*reason), (Code::InvalidArgument, "RM_ID_MISMATCH"), "{text}");
+        assert!(text.contains("`rm`") && text.contains("`other`"), "{text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_follow_an_rm_that_has_just_moved() {
     let Some(bed) = Bed::new().await else { return };
@@ -109,6 +150,24 @@ async fn calls_follow_an_rm_that_has_just_moved() {
         assert_eq!(nodes.status, 200, "{}: {nodes:?}", member.grpc);
     }
     assert_eq!(report(&m3, "rm", Duration::ZERO).await.unwrap(), (0, 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_has_just_begun_gets_its_calls() {
+    let Some(bed) = Bed::new().await else { return };
+    // Renewals every four seconds, which read the members.
+    let start = |id| bed.start_with(id, &[("CLUSTER__LEASE", "20s")]);
+    let members = ["m1", "m2"].map(start);
+    for member in &members {
+        until_ready(member).await;
+    }
+    let m3 = start("m3");
+    until_ready(&m3).await;
+    assert_eq!(register(&m3, "rm", PROOF).await.unwrap(), 1);
+    // The others have not read its record, in most runs.
+    for member in &members {
+        assert_eq!(report(member, "rm", Duration::ZERO).await.unwrap(), (0, 3), "{}", member.grpc);
+    }
 }
 
 /// The answer to a call, as it arrives.
