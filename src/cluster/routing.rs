@@ -136,6 +136,17 @@ impl Membership {
         found
     }
 
+    /// The record of an owner in its incarnation: as the last renewal read it, or as it is now.
+    pub(super) async fn record_of_owner(&self, owner: &Owner) -> Option<MemberRecord> {
+        let is_it = |record: &MemberRecord| record.owner == *owner;
+        let view = self.view()?;
+        let known = view.members.get(&owner.member).map(|record| &record.value);
+        if let Some(record) = known.filter(|record| is_it(record)) {
+            return Some(record.clone());
+        }
+        self.read_member(&owner.member).await.ok().flatten().filter(is_it)
+    }
+
     /// The way to the owner of an RM that is not served here.
     async fn way_to(&self, owner: &Owner) -> Route {
         if *owner == self.me() {
@@ -204,7 +215,8 @@ fn is_alive(view: &View, owner: &Owner) -> bool {
     record.is_some_and(|record| record.owner == *owner && record.life == Life::Alive)
 }
 
-fn grpc_of(record: &MemberRecord) -> Option<String> {
+/// The gRPC address of a member.
+pub(super) fn grpc_of(record: &MemberRecord) -> Option<String> {
     Some(record.details.grpc.clone()).filter(|address| !address.is_empty())
 }
 

@@ -27,6 +27,7 @@ use tracing::debug;
 use super::membership::{Membership, OWNER_PATIENCE, SESSION_LOAD};
 use super::operating::draws;
 use super::peers::Peer;
+use super::routing::grpc_of;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::Claimant;
 use crate::grpc::routing::{Made, PassableCall};
@@ -135,14 +136,15 @@ impl Membership {
         owner: &Owner,
     ) -> Result<(), ClaimRefusal> {
         let member = owner.member.0.to_string();
-        let redirect = ClaimRefusal::NotOwner { member, owner: self.address_of(owner) };
+        let (peer, address) = self.found_owner(owner).await;
+        let redirect = ClaimRefusal::NotOwner { member, owner: address.clone() };
         if claimant.is_forwarded {
             return Err(redirect);
         }
-        if !self.reaches(owner).await {
+        if !self.reaches(peer.as_ref(), address.as_deref()).await {
             return Ok(());
         }
-        let (Some(peer), Some(call)) = (self.peer(owner), &claimant.call) else {
+        let (Some(peer), Some(call)) = (peer, &claimant.call) else {
             return Err(redirect);
         };
         if call.wants_redirect() {
@@ -155,13 +157,21 @@ impl Membership {
         }
     }
 
+    /// The way to an owner and its gRPC address, as far as its record has them. The record may be
+    /// younger than the last renewal.
+    async fn found_owner(&self, owner: &Owner) -> (Option<Peer>, Option<String>) {
+        let record = self.record_of_owner(owner).await;
+        let peer = record.as_ref().and_then(|record| self.peer_by(record));
+        (peer, record.as_ref().and_then(grpc_of))
+    }
+
     /// Whether an owner answers pings, now or within a second.
-    async fn reaches(&self, owner: &Owner) -> bool {
-        match (self.peer(owner), self.address_of(owner)) {
-            (Some(peer), _) => is_heard_in_time(&peer).await,
+    async fn reaches(&self, peer: Option<&Peer>, address: Option<&str>) -> bool {
+        match (peer, address) {
+            (Some(peer), _) => is_heard_in_time(peer).await,
             // It has no listener for members.
-            (None, Some(address)) => self.probe(address).await,
-            // Its record is younger than the last renewal.
+            (None, Some(address)) => self.probe(address.to_owned()).await,
+            // Its record was not read, or that incarnation is over.
             (None, None) => true,
         }
     }
@@ -231,12 +241,13 @@ impl Membership {
     pub(super) async fn forward(self: Arc<Self>, call: CallId, rm: RmId, owner: Owner) {
         self.note_owner(&rm, &owner);
         let passable = self.call_of(call);
-        let ended = match (self.peer(&owner), passable) {
+        let (peer, address) = self.found_owner(&owner).await;
+        let ended = match (&peer, passable) {
             (Some(peer), Some(passable)) if !passable.wants_redirect() => {
                 self.count_forward(ForwardKind::Registration);
-                made_at(&peer, &passable).await
+                made_at(peer, &passable).await
             }
-            _ if self.reaches(&owner).await => Forwarded::Answered,
+            _ if self.reaches(peer.as_ref(), address.as_deref()).await => Forwarded::Answered,
             _ => Forwarded::NoAnswer,
         };
         let Some(handle) = self.handle() else { return };
@@ -244,8 +255,7 @@ impl Membership {
         handle.send(Event::ForwardEnded(call, rm, ended)).await;
         if ended == Forwarded::Answered {
             let member = owner.member.0.to_string();
-            let owner = self.address_of(&owner);
-            self.refuse_call(call, ClaimRefusal::NotOwner { member, owner });
+            self.refuse_call(call, ClaimRefusal::NotOwner { member, owner: address });
         }
     }
 }

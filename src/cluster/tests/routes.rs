@@ -20,6 +20,8 @@ fn an_owner_that_began_after_the_last_renewal_is_found() {
             panic!("not the way to its owner");
         };
         assert_eq!((&*member, owner.as_deref()), ("a", Some("a:50051")));
+        let refused = ClaimRefusal::NotOwner { member, owner };
+        assert_eq!(c.register(None).await, Err(refused), "registrations find it, too");
     });
 }
 
