@@ -7,8 +7,8 @@
 //!
 //! # Lists
 //! All members are asked side by side, for a second at most. Members without an answer are named in
-//! the metadata `x-monoceros-missing-members`, so that none is left out silently. Lists that are too
-//! large together are refused, so memory is bounded.
+//! the metadata `x-monoceros-missing-members`, so that none is left out silently. Lists that are
+//! too large together are refused, so memory is bounded.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
