@@ -1,4 +1,4 @@
-//! Reads of a record that callers share, of claims and of configurations.
+//! Reads of a record that callers share: of claims, of members and of configurations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
