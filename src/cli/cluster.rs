@@ -392,10 +392,11 @@ impl Cluster {
     /// to do if there are none. Returns any other error, and one whose caller may not read the list, as it is.
     pub(super) async fn name_managers(&mut self, error: anyhow::Error) -> anyhow::Error {
         let is_nobody = |status: &Status| is_refused(status, "RM_NOT_REGISTERED");
-        if self.rm.is_empty() && error.downcast_ref().is_some_and(is_nobody) {
-            if let Err(error) = self.tell_undecided().await {
-                return error;
-            }
+        let is_nobody = error.downcast_ref().is_some_and(is_nobody);
+        if is_nobody && let Err(error) = self.tell_undecided().await {
+            return error;
+        }
+        if self.rm.is_empty() && is_nobody {
             return anyhow::anyhow!(
                 "no resource manager is registered: start one (docs/shims.md); until then `monoceros \
                  get queues` and `config get` show what is loaded"

@@ -232,13 +232,16 @@ async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow
             let read = async |page| cluster.nodes_page(&[], false, page).await;
             found.add_pages(|it: v1::NodeState| it.node_id, read).await?;
         }
+        // Lists without remarks on standard error, which would be amid the line that is typed.
         Names::Managers => {
             let request = v1::ListSessionsRequest {};
             let sessions = cluster.admin.list_sessions(request).await?.into_inner().sessions;
             found.add(sessions.into_iter().map(|it| it.rm_id));
         }
         Names::Partitions => {
-            found.add(cluster.partitions().await?.into_iter().map(|it| it.name));
+            let request = v1::ListPartitionsRequest { rm_id: cluster.rm.clone() };
+            let partitions = cluster.admin.list_partitions(request).await?.into_inner().partitions;
+            found.add(partitions.into_iter().map(|it| it.name));
         }
         Names::Users => {
             let read = async |page| cluster.users_page("", &[], page).await;
@@ -249,7 +252,9 @@ async fn read(args: &ConnectArgs, names: Names, found: &mut Found<'_>) -> anyhow
             found.add_pages(|it: v1::GroupInfo| it.name, read).await?;
         }
         Names::Members => {
-            found.add(cluster.members().await?.members.into_iter().map(|it| it.member_id));
+            let request = v1::ListMembersRequest {};
+            let members = cluster.admin.list_members(request).await?.into_inner().members;
+            found.add(members.into_iter().map(|it| it.member_id));
         }
         Names::OfKind => {}
     }
