@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::{ClusterEvent, SchedulerHandle};
-use monoceros_cluster::{Details, Effect, EndReason, Epoch, Incarnation, MemberRecord, Owner, RmId};
+use monoceros_cluster::{
+    Details, Effect, EndReason, Epoch, Incarnation, MemberRecord, Owner, RmId,
+};
 use monoceros_cluster_store::{Failure, Host};
 use tokio::sync::watch;
 use tracing::{error, info, warn};
