@@ -53,6 +53,7 @@
 mod arbiter;
 mod groups;
 mod hand_over;
+mod long_silence;
 mod member;
 #[cfg(test)]
 mod model;

@@ -30,6 +30,8 @@ pub enum Operation {
     Rm(RmId),
     /// Acceptance of a restored backup.
     Acceptance,
+    /// The record of a member that has been silent for long.
+    Deposing,
 }
 
 /// Input of a member.
@@ -180,6 +182,9 @@ pub struct Member {
     pub(crate) counts_from: Option<Nanos>,
     /// Whether the last effect about it was `Ready`.
     pub(crate) is_ready: bool,
+    /// When it last became ready. Silence of others is long only if this member has read their
+    /// records all the time.
+    pub(crate) ready_since: Option<Nanos>,
     pub(crate) observed: Observed,
     pub(crate) sessions: BTreeMap<RmId, Session>,
     pub(crate) tasks: BTreeMap<RmId, Task>,
@@ -206,6 +211,7 @@ impl Member {
             round: Round::Idle { begun: None, own: None },
             counts_from: None,
             is_ready: false,
+            ready_since: None,
             observed: Observed::default(),
             sessions: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -309,6 +315,8 @@ impl Member {
             Operation::Renewal => self.renewal_reply(now, reply, out),
             Operation::Rm(rm) => self.task_reply(now, rm, reply, out),
             Operation::Acceptance => self.acceptance_reply(reply, out),
+            // The next renewal reads what came of it.
+            Operation::Deposing => {}
         }
     }
 

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use crate::groups::{Configuration, GroupId};
-use crate::names::{Epoch, MemberId, Owner, ProofHash, RmId, Version};
+use crate::names::{Epoch, MemberId, Nanos, Owner, ProofHash, RmId, Version};
 
 /// Place of a record in the store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,8 +56,19 @@ pub struct MemberRecord {
     pub beat: u64,
     /// Whether the incarnation is over.
     pub life: Life,
+    /// The member's own lease, which it may decide within. `None`: a version wrote the record that
+    /// tells none.
+    pub lease: Option<Nanos>,
     /// Addresses, version and load.
     pub details: Arc<Details>,
+}
+
+impl MemberRecord {
+    /// Silence after which a member whose lease is `own` may depose this one: the longer of both
+    /// leases, since each member decides within its own.
+    pub fn waited_for(&self, own: Nanos) -> Nanos {
+        self.lease.map_or(own, |lease| lease.max(own))
+    }
 }
 
 /// Whether an incarnation is over.

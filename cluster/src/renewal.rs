@@ -71,7 +71,8 @@ impl Member {
     }
 
     fn own_record(&self, beat: u64, life: Life) -> MemberRecord {
-        MemberRecord { owner: self.me.clone(), beat, life, details: self.details.clone() }
+        let lease = Some(self.timing.lease());
+        MemberRecord { owner: self.me.clone(), beat, life, lease, details: self.details.clone() }
     }
 
     fn write_own(
@@ -155,7 +156,8 @@ impl Member {
         }
         self.observed.see(&self.me.member, Some(found.version), now);
         let silence = self.observed.silence(&self.me.member, Some(found.version), now);
-        if silence.is_some_and(|silence| silence >= self.timing.lease()) {
+        let lease = found.value.waited_for(self.timing.lease());
+        if silence.is_some_and(|silence| silence >= lease) {
             self.round = Round::Deposing { begun };
             self.ask_write(
                 Some(found.version),
@@ -230,6 +232,7 @@ impl Member {
         }
         if !self.is_ready && self.may_decide(now) {
             self.is_ready = true;
+            self.ready_since = Some(now);
             out.push(Effect::Ready);
         }
     }
@@ -275,6 +278,7 @@ impl Member {
                 self.begin_hand_over(rm.clone(), wanted_by.clone(), out);
             }
         }
+        self.depose_long_silent(now, snapshot, out);
     }
 
     /// Whether the claim of a session is older than the session, though the read was sent after the
@@ -306,10 +310,11 @@ impl Member {
             return true;
         }
         let Some(record) = snapshot.members.get(&owner.member) else { return false };
+        let lease = record.value.waited_for(self.timing.lease());
         let is_silent = self
             .observed
             .silence(&owner.member, Some(record.version), now)
-            .is_some_and(|silence| silence >= self.timing.lease());
+            .is_some_and(|silence| silence >= lease);
         let record = &record.value;
         record.owner == *owner
             && record.life == Life::Alive

@@ -40,7 +40,8 @@ impl Timing {
     }
 
     /// Time for which one version of a member's record must be seen before the member may be
-    /// deposed, by the observer's clock.
+    /// deposed, by the observer's clock. A longer one in the record counts instead
+    /// ([`MemberRecord::waited_for`](crate::MemberRecord::waited_for)).
     pub fn lease(self) -> Nanos {
         self.lease
     }

@@ -118,7 +118,8 @@ mod tests {
         let members = members.iter().map(|&(id, incarnation, life)| {
             let details = Details { version: "1.0".to_owned(), ..Details::default() };
             let owner = owner(id, incarnation);
-            let value = MemberRecord { owner, beat: 0, life, details: Arc::new(details) };
+            let details = Arc::new(details);
+            let value = MemberRecord { owner, beat: 0, life, lease: None, details };
             (MemberId(id.into()), Versioned { version: Version(1), value })
         });
         let holder = Holder {

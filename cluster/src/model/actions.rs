@@ -369,9 +369,10 @@ impl World {
     pub(super) fn restart(&mut self, index: usize) {
         let old = &self.processes[index];
         let (left_out, clock) = (old.member.rules.left_out, old.clock);
-        let member = old.member.me().member.clone();
+        let (member, timing) = (old.member.me().member.clone(), old.member.timing);
         let owner = self.next_owner(&member);
         self.processes[index] = Process::new(owner, left_out);
+        self.processes[index].member.timing = timing;
         self.processes[index].clock = clock;
     }
 

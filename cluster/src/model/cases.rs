@@ -1,6 +1,6 @@
 //! Single cases with figures. The search shows only that nothing goes wrong.
 
-use super::world::{LEASE, Listens, Process, World, rm};
+use super::world::{LEASE, Listens, Process, Running, World, rm};
 use super::{Bounds, Kind};
 use crate::arbiter::Reply;
 use crate::member::{Effect, Event, Operation, Status};
@@ -269,4 +269,61 @@ fn an_accepted_restore_raises_all_epochs_above_its_floor() {
     world.knock(0, 1);
     world.settle(true);
     assert!(matches!(world.instances[0].listens, Listens::To(_, Epoch(51))));
+}
+
+#[test]
+fn the_longer_of_two_leases_is_waited_for() {
+    let mut bounds = Bounds::new(&[0, 0], 0, 0, &[]);
+    bounds.longer = 2;
+    let mut world = World::new(&bounds, None);
+    world.processes[0].running = Running::Dead;
+    let knock = |world: &mut World| {
+        world.tick(None);
+        world.knock(1, 2);
+        world.settle(false);
+        world.end_forwards(false);
+        world.settle(false);
+    };
+    for _ in 1..LEASE + 2 {
+        knock(&mut world);
+        assert_eq!(owner_of_claim(&world), 0, "its own lease is not over");
+    }
+    knock(&mut world);
+    assert_eq!(owner_of_claim(&world), 2);
+    assert_eq!(life(&world), Life::Deposed);
+}
+
+#[test]
+fn a_member_that_is_silent_for_long_is_deposed_without_a_registration() {
+    let mut world = world();
+    world.processes[0].running = Running::Dead;
+    for _ in 1..10 * LEASE {
+        world.tick(None);
+        world.settle(false);
+    }
+    assert_eq!(life(&world), Life::Alive);
+    world.tick(None);
+    world.settle(false);
+    assert_eq!(life(&world), Life::Deposed);
+    let claim = world.store.claim(&rm(0)).unwrap();
+    assert_eq!(claim.epoch, Epoch(1), "its claims are free as they are");
+}
+
+#[test]
+fn an_outage_of_the_arbiter_is_nobodys_silence() {
+    let mut world = world();
+    for process in &mut world.processes {
+        process.is_slow = true;
+    }
+    for _ in 0..11 * LEASE {
+        world.tick(None);
+    }
+    for process in &mut world.processes {
+        process.is_slow = false;
+    }
+    world.tick(None);
+    world.settle(false);
+    assert_eq!(life(&world), Life::Alive);
+    let serves = |process: &Process| process.member.status() == Status::Serving;
+    assert!(world.processes.iter().all(serves));
 }

@@ -307,7 +307,7 @@ impl World {
                 if self.decides(index, rm, false).is_some()
                     && claim.owner.as_ref() != Some(process.member.me())
                     && claim.epoch > session.epoch
-                    && self.now > self.store.changed_at[rm] + LEASE
+                    && self.now > self.store.changed_at[rm] + process.member.timing.lease()
                 {
                     return Some(format!("process {index} still serves {rm:?}, which moved"));
                 }

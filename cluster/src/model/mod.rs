@@ -67,6 +67,8 @@ struct Bounds {
     ticks: u64,
     faults: u8,
     drifts: u8,
+    /// Ticks by which the lease of the first member is longer than that of the others.
+    longer: u64,
     kinds: Vec<Kind>,
     /// Steps before the search begins.
     first: Vec<Action>,
@@ -84,6 +86,7 @@ impl Bounds {
             ticks: ticks + set("MONOCEROS_MODEL_TICKS", 0),
             faults: faults + set("MONOCEROS_MODEL_FAULTS", 0),
             drifts: 0,
+            longer: 0,
             kinds: kinds.to_vec(),
             first: Vec::new(),
             states: set("MONOCEROS_MODEL_STATES", 250_000),
@@ -144,6 +147,13 @@ fn leases_hold_while_clocks_differ() {
     let mut bounds = Bounds::new(&[0, 1], 4, 1, &[Kind::OnlySlowLines]).of_members(2);
     bounds.drifts = 1;
     holds("clocks", &bounds);
+}
+
+#[test]
+fn leases_of_different_lengths_hold() {
+    let mut bounds = Bounds::new(&[0, 1], 6, 1, &[Kind::OnlySlowLines]).of_members(2);
+    bounds.longer = 2;
+    holds("different leases", &bounds);
 }
 
 #[test]

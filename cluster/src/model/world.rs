@@ -230,6 +230,8 @@ impl World {
             let owner = world.next_owner(&MemberId((*member).into()));
             world.processes.push(Process::new(owner, left_out));
         }
+        let lease = LEASE + bounds.longer;
+        world.processes[0].member.timing = Timing::of_ticks(lease, lease - 1, 1);
         world.tick(None);
         for (index, knocks) in bounds.knocks.iter().enumerate() {
             let instance = Instance {

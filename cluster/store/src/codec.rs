@@ -39,6 +39,9 @@ struct MemberText {
     draining: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     not_in_force: u32,
+    /// Nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease_ns: Option<u64>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -184,6 +187,7 @@ impl From<&MemberRecord> for MemberText {
             load: details.load,
             draining: details.draining,
             not_in_force: details.not_in_force,
+            lease_ns: record.lease,
         }
     }
 }
@@ -202,6 +206,7 @@ impl MemberText {
                 LifeText::Left => Life::Left,
                 LifeText::Deposed => Life::Deposed,
             },
+            lease: self.lease_ns,
             details: Arc::new(Details {
                 grpc: self.grpc,
                 rest: self.rest,
@@ -323,6 +328,7 @@ mod tests {
                 owner,
                 beat,
                 life,
+                lease: (beat % 2 == 0).then_some(beat),
                 details: Arc::new(Details {
                     grpc,
                     rest,

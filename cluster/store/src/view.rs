@@ -69,7 +69,7 @@ mod tests {
     fn members(version: u64) -> Members {
         let owner = Owner { member: MemberId("a".into()), incarnation: Incarnation(1) };
         let details = Arc::new(Details::default());
-        let value = MemberRecord { owner, beat: 0, life: Life::Alive, details };
+        let value = MemberRecord { owner, beat: 0, life: Life::Alive, lease: None, details };
         let record = Versioned { version: Version(version), value };
         Arc::new(BTreeMap::from([(MemberId("a".into()), record)]))
     }

@@ -16,7 +16,7 @@ fn versions() -> [(Kind, [String; 3]); 4] {
     [
         of_kind(
             Kind::Members,
-            r#"{"owner":OWNER,"beat":3,"life":"alive","grpc":"g:1","rest":"r:1","internal":"i:1","version":"9.1.0","load":7,"draining":true}"#,
+            r#"{"owner":OWNER,"beat":3,"life":"alive","grpc":"g:1","rest":"r:1","internal":"i:1","version":"9.1.0","load":7,"draining":true,"leaseNs":5000000000}"#,
             r#"{"owner":OWNER,"beat":3,"life":"alive"}"#,
         ),
         of_kind(
@@ -52,6 +52,7 @@ fn records_of_an_earlier_version_have_defaults() {
         match (decoded(kind, &earlier), decoded(kind, &present)) {
             (Record::Member(record), Record::Member(present)) => {
                 assert_eq!((&record.owner, record.life), (&present.owner, Life::Alive));
+                assert_eq!((record.lease, present.lease), (None, Some(5_000_000_000)));
                 assert_eq!(*record.details, Details::default());
             }
             (Record::Claim(record), Record::Claim(present)) => {
