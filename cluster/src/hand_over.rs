@@ -6,7 +6,7 @@
 
 use crate::arbiter::{Outcome, Reply};
 use crate::member::{Effect, EndReason, Member};
-use crate::names::{Epoch, Owner, RmId, Version};
+use crate::names::{Epoch, Nanos, Owner, RmId, Version};
 use crate::records::{Claim, Record, Versioned};
 use crate::rules::Rule;
 use crate::tasks::{TRIES, Task};
@@ -32,7 +32,7 @@ pub(crate) struct Deregistration {
 }
 
 impl Deregistration {
-    /// Epoch of the session that deregistered.
+    /// Epoch of the session that deregistered, or of the claim that is freed without one.
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -124,6 +124,23 @@ impl Member {
             return;
         }
         self.end_session(&rm, epoch, EndReason::Deregistered, out);
+        self.read_claim(&rm, out);
+        let task = Deregistration { epoch, resends: TRIES, writes: None };
+        self.tasks.insert(rm, Task::Deregistration(task));
+    }
+
+    /// Frees a claim without a session, as a deregistration does.
+    pub(crate) fn begin_freeing(
+        &mut self,
+        now: Nanos,
+        rm: RmId,
+        epoch: Epoch,
+        out: &mut Vec<Effect>,
+    ) {
+        let is_served = self.sessions.contains_key(&rm) || self.tasks.contains_key(&rm);
+        if is_served || !self.may_decide(now) {
+            return;
+        }
         self.read_claim(&rm, out);
         let task = Deregistration { epoch, resends: TRIES, writes: None };
         self.tasks.insert(rm, Task::Deregistration(task));

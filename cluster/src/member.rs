@@ -54,6 +54,9 @@ pub enum Event {
     HandOver(RmId, Owner),
     /// The RM deregistered in the session with this epoch. Has its turn after another task of the RM.
     Deregister(RmId, Epoch),
+    /// The RM has not come for long, although the claim with this epoch names this member: the claim
+    /// names nobody from now on. Ignored if the RM has a session here, or is about to get one.
+    Free(RmId, Epoch),
     /// The claim of the RM was read with this epoch, and names another owner.
     ClaimedElsewhere(RmId, Epoch, Option<Owner>),
     /// The member ends in order. Its sessions go to the members named; others just end.
@@ -290,6 +293,7 @@ impl Member {
             Event::ForwardEnded(call, rm, ended) => self.forward_ended(call, &rm, ended, out),
             Event::HandOver(rm, to) => self.begin_hand_over(rm, to, out),
             Event::Deregister(rm, epoch) => self.begin_deregistration(rm, epoch, out),
+            Event::Free(rm, epoch) => self.begin_freeing(now, rm, epoch, out),
             Event::ClaimedElsewhere(rm, epoch, owner) => {
                 self.claimed_elsewhere(&rm, epoch, owner, out);
             }

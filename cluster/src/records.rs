@@ -100,6 +100,9 @@ pub struct Details {
     /// Number of policy groups whose configuration the member cannot apply. It keeps the old ones in
     /// force.
     pub not_in_force: u32,
+    /// RMs whose claims have named the member for a lease, and which have no session there. Not all
+    /// of them if there are many.
+    pub unserved: Vec<RmId>,
 }
 
 /// Claim of an RM: the member that serves it. One record for each RM, never deleted, so that its

@@ -321,9 +321,31 @@ fn an_outage_of_the_arbiter_is_nobodys_silence() {
     for process in &mut world.processes {
         process.is_slow = false;
     }
-    world.tick(None);
-    world.settle(false);
+    for _ in 0..2 {
+        world.tick(None);
+        world.settle(false);
+    }
     assert_eq!(life(&world), Life::Alive);
     let serves = |process: &Process| process.member.status() == Status::Serving;
     assert!(world.processes.iter().all(serves));
+}
+
+#[test]
+fn an_owner_frees_the_claim_of_an_rm_that_does_not_come() {
+    let mut world = world();
+    world.handle(0, Event::Free(rm(0), Epoch(1)));
+    world.settle(true);
+    assert_eq!(owner_of_claim(&world), 0, "it has a session");
+    let to = world.processes[1].member.me().clone();
+    world.handle(0, Event::HandOver(rm(0), to));
+    world.settle(true);
+    for (at, epoch) in [(0, 2), (1, 1)] {
+        world.handle(at, Event::Free(rm(0), Epoch(epoch)));
+        world.settle(true);
+        assert_eq!(owner_of_claim(&world), 1, "not the owner, or another epoch");
+    }
+    world.handle(1, Event::Free(rm(0), Epoch(2)));
+    world.settle(true);
+    let claim = world.store.claim(&rm(0)).unwrap();
+    assert_eq!((&claim.owner, claim.epoch), (&None, Epoch(2)));
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use monoceros_cluster::{
     Claim, Configuration, Details, Epoch, Era, Holder, Incarnation, Life, MAX_EARLIER, MAX_PACKED,
-    MemberId, MemberRecord, Owner, ProofHash, Record,
+    MemberId, MemberRecord, Owner, ProofHash, Record, RmId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,8 @@ struct MemberText {
     /// Nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lease_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    unserved: Vec<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -188,6 +190,7 @@ impl From<&MemberRecord> for MemberText {
             draining: details.draining,
             not_in_force: details.not_in_force,
             lease_ns: record.lease,
+            unserved: details.unserved.iter().map(|rm| rm.0.as_ref().to_owned()).collect(),
         }
     }
 }
@@ -215,6 +218,7 @@ impl MemberText {
                 load: self.load,
                 draining: self.draining,
                 not_in_force: self.not_in_force,
+                unserved: self.unserved.into_iter().map(|rm| RmId(rm.into())).collect(),
             }),
         })
     }
@@ -337,6 +341,7 @@ mod tests {
                     load: !beat,
                     draining: beat % 2 == 1,
                     not_in_force: u32::from(beat % 3 == 1),
+                    unserved: (0..beat % 3).map(|at| RmId(at.to_string().into())).collect(),
                 }),
             })
     }

@@ -16,7 +16,7 @@ fn versions() -> [(Kind, [String; 3]); 4] {
     [
         of_kind(
             Kind::Members,
-            r#"{"owner":OWNER,"beat":3,"life":"alive","grpc":"g:1","rest":"r:1","internal":"i:1","version":"9.1.0","load":7,"draining":true,"leaseNs":5000000000}"#,
+            r#"{"owner":OWNER,"beat":3,"life":"alive","grpc":"g:1","rest":"r:1","internal":"i:1","version":"9.1.0","load":7,"draining":true,"leaseNs":5000000000,"unserved":["rm"]}"#,
             r#"{"owner":OWNER,"beat":3,"life":"alive"}"#,
         ),
         of_kind(
