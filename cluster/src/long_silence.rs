@@ -8,8 +8,8 @@
 //! Nobody waits for it, and a member that is cut off for some leases keeps its incarnation.
 //!
 //! # Why nobody is deposed after an outage of the arbiter
-//! No record changes while the arbiter is away. So only that silence counts during which this member
-//! was never fenced.
+//! No record changes while the arbiter is away. So only that silence counts during which this
+//! member was never fenced.
 
 use crate::arbiter::{Request, Snapshot};
 use crate::member::{Effect, Member, Operation};

@@ -54,8 +54,8 @@ pub enum Event {
     HandOver(RmId, Owner),
     /// The RM deregistered in the session with this epoch. Has its turn after another task of the RM.
     Deregister(RmId, Epoch),
-    /// The RM has not come for long, although the claim with this epoch names this member: the claim
-    /// names nobody from now on. Ignored if the RM has a session here, or is about to get one.
+    /// The RM has not come for long, although the claim with this epoch names this member. The
+    /// claim is freed. Ignored if the RM has a session here, or is about to get one.
     Free(RmId, Epoch),
     /// The claim of the RM was read with this epoch, and names another owner.
     ClaimedElsewhere(RmId, Epoch, Option<Owner>),

@@ -134,7 +134,8 @@ impl Host for Service {
         let draining = self.membership.operator.is_draining();
         let not_in_force = self.membership.shared().map(|it| it.groups.n_not_in_force());
         let not_in_force = u32::try_from(not_in_force.unwrap_or_default()).unwrap_or(u32::MAX);
-        Details { load, draining, not_in_force, ..self.details.clone() }
+        let unserved = self.membership.unserved_rms();
+        Details { load, draining, not_in_force, unserved, ..self.details.clone() }
     }
 
     fn failed(&mut self, rm: &RmId, failure: &Failure) {

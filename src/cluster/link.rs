@@ -13,7 +13,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ pub(super) struct Link {
     /// `None` while there is no connection.
     sender: watch::Receiver<Option<Sender>>,
     heard: Heard,
+    /// Whether the last attempt to connect was refused.
+    refuses: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
@@ -102,20 +104,27 @@ impl Link {
     pub(super) fn to(member: &str, address: &str, tls: Option<Arc<ClientTls>>) -> Self {
         let (updates, sender) = watch::channel(None);
         let heard = Heard { begun: Instant::now(), last: Arc::default() };
+        let refuses = Arc::<AtomicBool>::default();
         let dialler = Dialler {
             member: member.to_owned(),
             address: address.to_owned(),
             tls,
             heard: heard.clone(),
+            refuses: Arc::clone(&refuses),
         };
         let task = tokio::spawn(dialler.keep(updates)).abort_handle();
-        Self { sender, heard, task }
+        Self { sender, heard, refuses, task }
     }
 
     /// Whether the member answers pings now.
     pub(super) fn is_heard(&self) -> bool {
         self.sender.borrow().as_ref().is_some_and(|sender| !sender.is_closed())
             && self.heard.silence() < HEARD_WITHIN
+    }
+
+    /// Whether no process listens at the address of the member, as far as is known.
+    pub(super) fn refuses(&self) -> bool {
+        self.refuses.load(Ordering::Relaxed)
     }
 
     /// Whether the member acts at this moment. Pings show that later: an answer may be from the time
@@ -145,6 +154,7 @@ struct Dialler {
     address: String,
     tls: Option<Arc<ClientTls>>,
     heard: Heard,
+    refuses: Arc<AtomicBool>,
 }
 
 impl Dialler {
@@ -158,7 +168,10 @@ impl Dialler {
         }
         let mut is_reported = false;
         loop {
-            match timeout(CONNECT_PATIENCE, self.connect()).await.unwrap_or_else(late) {
+            let connected = timeout(CONNECT_PATIENCE, self.connect()).await.unwrap_or_else(late);
+            let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+            self.refuses.store(connected.as_ref().err().is_some_and(is_refused), Ordering::Relaxed);
+            match connected {
                 Ok((sender, connection)) => {
                     is_reported = false;
                     info!(member, address, "connected to another member");

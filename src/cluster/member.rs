@@ -59,6 +59,8 @@ pub(super) struct Parts {
     pub(super) conflict: PolicyGroupConflict,
     /// Tries configurations at other members.
     pub(super) trial: Trial,
+    /// Time after which a resource manager that does not come back is given up.
+    pub(super) given_up_after: Duration,
 }
 
 impl Member {
@@ -76,7 +78,8 @@ impl Member {
         let (clock, probe): (Clock, Probe) = (Arc::new(boot_time), accepts_connections);
         let conflict = settings.registration.policy_group_conflict;
         let (acts, trial): (Acts, Trial) = (acts_on_link, over_peers);
-        let parts = Parts { id, store, clock, probe, tls, acts, conflict, trial };
+        let given_up_after = settings.session.pause_timeout;
+        let parts = Parts { id, store, clock, probe, tls, acts, conflict, trial, given_up_after };
         let member = Self::begin(&settings.cluster, handle, healthy, listening, parts)?;
         if let Some(listener) = listener {
             // Only the first call counts: a process is one member.
@@ -100,6 +103,7 @@ impl Member {
             cluster: settings.name.clone(),
             arbiter: settings.arbiter.name(),
             lease: settings.lease,
+            given_up_after: parts.given_up_after,
         };
         let operator = OperatorState::new(facts, handle.cluster_metrics());
         let details = details(settings, listening);

@@ -30,6 +30,7 @@ use super::routing::{RecentOwners, Sources};
 use super::sharing::SharedConfigurations;
 use super::spreading::Assigned;
 use super::suspicion::Suspicion;
+use super::unserved::Unserved;
 use super::waiters::Waiters;
 use crate::clock::now_ns;
 use crate::grpc::end::ClaimRefusal;
@@ -60,6 +61,7 @@ pub(super) struct Membership {
     recent_owners: Mutex<RecentOwners>,
     lookups: Mutex<Lookups>,
     assigned: Mutex<Assigned>,
+    unserved: Mutex<Unserved>,
     /// Nodes and applications, counted by a task.
     counted: Arc<AtomicU64>,
     probe: Probe,
@@ -111,6 +113,7 @@ impl Membership {
             recent_owners: Mutex::default(),
             lookups: Mutex::default(),
             assigned: Mutex::default(),
+            unserved: Mutex::default(),
             counted: Arc::default(),
             probe,
             suspicion,
@@ -141,6 +144,10 @@ impl Membership {
 
     pub(super) fn assigned(&self) -> MutexGuard<'_, Assigned> {
         locked(&self.assigned)
+    }
+
+    pub(super) fn unserved(&self) -> MutexGuard<'_, Unserved> {
+        locked(&self.unserved)
     }
 
     /// The number of nodes and applications.

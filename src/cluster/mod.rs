@@ -68,6 +68,8 @@ mod tests;
 #[cfg(feature = "cluster")]
 mod tls;
 #[cfg(feature = "cluster")]
+mod unserved;
+#[cfg(feature = "cluster")]
 mod waiters;
 
 use std::net::SocketAddr;

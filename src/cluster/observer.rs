@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use monoceros_actors::metrics::TakeoverCause;
 use monoceros_actors::{ClusterEvent, SchedulerHandle};
-use monoceros_cluster::{Life, MemberRecord, Owner};
+use monoceros_cluster::{Life, MemberId, MemberRecord, Nanos, Owner};
 use monoceros_cluster_store::View;
 use tokio::sync::watch;
+use tracing::warn;
 
 use super::membership::Membership;
 use super::operations::MemberState;
@@ -22,17 +24,50 @@ pub(super) async fn observe(
     mut views: watch::Receiver<Arc<View>>,
 ) {
     let mut last = Arc::<View>::default();
+    let mut other_leases = OtherLeases::default();
     while views.changed().await.is_ok() {
         let view = views.borrow_and_update().clone();
         for event in changes(&last, &view, &membership.me()) {
             handle.report_cluster_event(event);
         }
         membership.count_members(&view);
+        other_leases.report(&view, &membership.me(), membership.operator.facts.lease);
+        membership.free_unserved(&view).await;
         for takeover in membership.operator.takeovers() {
             let cause = cause(&takeover, &view);
             membership.operator.metrics.took_over(cause, takeover.took);
         }
         last = view;
+    }
+}
+
+/// Members whose lease is another one than this member's.
+#[derive(Debug, Default)]
+struct OtherLeases(BTreeMap<MemberId, Nanos>);
+
+impl OtherLeases {
+    /// Notes the leases of live members. Returns those that differ from `own`, and were not
+    /// returned before.
+    fn follow(&mut self, view: &View, me: &Owner, own: Nanos) -> Vec<(MemberId, Nanos)> {
+        let live = view.members.values().map(|record| &record.value);
+        let others = live.filter(|it| it.life == Life::Alive && it.owner.member != me.member);
+        let leases = others.filter_map(|it| Some((it.owner.member.clone(), it.lease?)));
+        let differ: BTreeMap<_, _> = leases.filter(|(_, lease)| *lease != own).collect();
+        let is_new = |(member, lease): &(&MemberId, &Nanos)| self.0.get(*member) != Some(*lease);
+        let new = differ.iter().filter(is_new);
+        let new = new.map(|(member, lease)| (member.clone(), *lease)).collect();
+        self.0 = differ;
+        new
+    }
+
+    fn report(&mut self, view: &View, me: &Owner, own: Duration) {
+        let nanos = Nanos::try_from(own.as_nanos()).unwrap_or(Nanos::MAX);
+        for (other, lease) in self.follow(view, me, nanos) {
+            let (member, other) = (&*me.member.0, &*other.0);
+            let (lease, other_lease) = (own, Duration::from_nanos(lease));
+            let message = "`cluster.lease` differs between members: the longer one is waited for";
+            warn!(member, ?lease, other, ?other_lease, message);
+        }
     }
 }
 
@@ -105,7 +140,7 @@ impl Membership {
 #[cfg(test)]
 mod tests {
     use monoceros_cluster::{
-        Claim, Details, Epoch, Holder, Incarnation, MemberId, RmId, Version, Versioned,
+        Claim, Details, Epoch, Holder, Incarnation, RmId, Version, Versioned,
     };
 
     use super::*;
@@ -159,6 +194,23 @@ mod tests {
         let fourth = view(&[("a", 1, Life::Alive), ("b", 2, Life::Left)], "a");
         let left = ClusterEvent::MemberLeft { member: "b".to_owned() };
         assert_eq!(changes(&third, &fourth, &me), [left]);
+    }
+
+    #[test]
+    fn another_lease_is_reported_once() {
+        let me = owner("a", 1);
+        let with_lease = |lease| {
+            let mut view = view(&[("a", 1, Life::Alive), ("b", 1, Life::Alive)], "b");
+            let members = Arc::make_mut(&mut view.members);
+            members.get_mut(&MemberId("b".into())).unwrap().value.lease = lease;
+            view
+        };
+        let mut leases = OtherLeases::default();
+        for (lease, expected) in [(None, None), (Some(5), None), (Some(6), Some(6)), (Some(6), None)]
+        {
+            let expected: Vec<_> = expected.map(|it| (MemberId("b".into()), it)).into_iter().collect();
+            assert_eq!(leases.follow(&with_lease(lease), &me, 5), expected, "{lease:?}");
+        }
     }
 
     #[test]

@@ -44,11 +44,10 @@ impl Membership {
     /// State of a member's record at `now`.
     pub(super) fn state_of(&self, record: &MemberRecord, view: &View, now: Nanos) -> MemberState {
         let me = self.me();
-        let lease = u64::try_from(self.operator.facts.lease.as_nanos()).unwrap_or(Nanos::MAX);
-        let is_silent = view
-            .silence(&record.owner.member, now)
-            // Three intervals of renewals.
-            .is_some_and(|silence| silence > lease / 5 * 3);
+        // Three intervals of renewals, by the longer of both leases.
+        let bound = self.lease_with(record) / 5 * 3;
+        let is_silent =
+            view.silence(&record.owner.member, now).is_some_and(|silence| silence > bound);
         match record.life {
             Life::Left => MemberState::Left,
             Life::Deposed => MemberState::Deposed,
@@ -59,6 +58,18 @@ impl Membership {
             Life::Alive if record.details.draining => MemberState::Draining,
             Life::Alive => MemberState::Alive,
         }
+    }
+
+    /// The lease for which this member waits for another one.
+    fn lease_with(&self, record: &MemberRecord) -> Nanos {
+        let own = self.operator.facts.lease.as_nanos();
+        record.waited_for(u64::try_from(own).unwrap_or(Nanos::MAX))
+    }
+
+    /// Whether a member's record has not changed for a whole lease.
+    pub(super) fn is_lost(&self, record: &MemberRecord, view: &View, now: Nanos) -> bool {
+        let lease = self.lease_with(record);
+        view.silence(&record.owner.member, now).is_some_and(|silence| silence >= lease)
     }
 
     /// Members that take resource managers, except this one, with their loads.

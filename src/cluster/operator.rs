@@ -22,6 +22,8 @@ pub(super) struct Facts {
     /// Name of the arbiter.
     pub(super) arbiter: &'static str,
     pub(super) lease: Duration,
+    /// Time after which an RM that does not come back is given up.
+    pub(super) given_up_after: Duration,
 }
 
 /// State of the member for operators. Never locked for long.

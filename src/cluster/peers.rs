@@ -89,6 +89,11 @@ impl Peer {
         self.link.is_heard()
     }
 
+    /// Whether the last attempt to connect to the member was refused.
+    pub(super) fn refuses(&self) -> bool {
+        self.link.refuses()
+    }
+
     /// Whether the member sends anything from now on. Takes 0.3 s at most.
     pub(super) async fn acts(&self) -> bool {
         self.link.acts().await

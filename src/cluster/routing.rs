@@ -184,7 +184,7 @@ impl Membership {
             let member = record.owner.member.0.to_string();
             return Route::Refused(ClaimRefusal::NotOwner { member, owner: grpc_of(record) });
         };
-        Route::To(Arc::new(Counted { peer, sources: self.sources().cloned() }))
+        Route::To(Arc::new(Counted { peer, sources: self.sources().cloned(), is_lost: false }))
     }
 }
 
@@ -215,6 +215,12 @@ fn is_alive(view: &View, owner: &Owner) -> bool {
     record.is_some_and(|record| record.owner == *owner && record.life == Life::Alive)
 }
 
+/// Whether the owner of an RM lives, and does not say that the RM has no session there.
+fn is_served(view: &View, rm: &RmId, owner: &Owner) -> bool {
+    let record = view.members.get(&owner.member).map(|record| &record.value);
+    record.is_some_and(|it| !it.details.unserved.contains(rm)) && is_alive(view, owner)
+}
+
 /// The gRPC address of a member.
 pub(super) fn grpc_of(record: &MemberRecord) -> Option<String> {
     Some(record.details.grpc.clone()).filter(|address| !address.is_empty())
@@ -230,15 +236,24 @@ impl Routing for Membership {
     }
 
     fn others(&self) -> Vec<Arc<dyn Remote>> {
-        let counted = |peer| Counted { peer, sources: self.sources().cloned() };
+        let Some(view) = self.view() else { return Vec::new() };
+        let counted = |peer: Peer| {
+            // By the time of the read: a member that cannot read knows nothing of others' silence.
+            let record = view.members.get(&peer.owner().member).map(|record| &record.value);
+            let is_lost = record.is_some_and(|it| self.is_lost(it, &view, view.read_at));
+            Counted { peer, sources: self.sources().cloned(), is_lost }
+        };
         self.peers().into_iter().map(|peer| Arc::new(counted(peer)) as Arc<dyn Remote>).collect()
     }
 
     fn resource_managers(&self) -> Vec<String> {
         let Some(view) = self.view() else { return Vec::new() };
         let recent = self.recent_owners().ids(view.read_at);
-        let owned = view.claims.iter().filter(|(_, claim)| {
-            claim.value.owner.as_ref().is_some_and(|owner| is_alive(&view, owner))
+        let me = self.me();
+        let owned = view.claims.iter().filter(|(rm, claim)| {
+            let owner = claim.value.owner.as_ref();
+            // The own sessions follow.
+            owner.is_some_and(|owner| *owner != me && is_served(&view, rm, owner))
         });
         let ids: BTreeSet<_> =
             owned.map(|(rm, _)| rm.clone()).chain(recent).chain(self.held()).collect();
@@ -284,6 +299,8 @@ impl Routing for Membership {
 struct Counted {
     peer: Peer,
     sources: Option<Arc<Sources>>,
+    /// Whether the member has been silent for its lease.
+    is_lost: bool,
 }
 
 impl Remote for Counted {
@@ -293,6 +310,10 @@ impl Remote for Counted {
 
     fn grpc(&self) -> &str {
         self.peer.grpc()
+    }
+
+    fn is_missing(&self) -> bool {
+        self.is_lost || self.peer.refuses()
     }
 
     fn send(

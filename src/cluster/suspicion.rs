@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use monoceros_cluster::{Details, Life, Owner};
 
 use super::membership::Membership;
+use super::operations::MemberState;
 use super::peers::Peer;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::id_of;
@@ -43,10 +44,16 @@ impl Membership {
         Err(ClaimRefusal::NotOwner { member, owner: Some(details.grpc.clone()) })
     }
 
-    /// The gRPC addresses of the members that live, this one first.
+    /// The gRPC addresses of the members that live and are not silent, this one first.
     pub(super) fn addresses(&self) -> Vec<String> {
-        let others = self.others_alive();
-        let others = others.iter().map(|(_, details)| details.grpc.clone());
+        let view = self.view().unwrap_or_default();
+        let is_heard = |owner: &Owner| {
+            let record = view.members.get(&owner.member).map(|record| &record.value);
+            // By the time of the read: a member that cannot read knows nothing of others' silence.
+            record.is_some_and(|it| self.state_of(it, &view, view.read_at) != MemberState::Silent)
+        };
+        let others = self.others_alive().into_iter().filter(|(owner, _)| is_heard(owner));
+        let others = others.map(|(_, details)| details.grpc.clone());
         let all = iter::once(self.suspicion.grpc.clone()).chain(others);
         all.filter(|address| !address.is_empty()).collect()
     }

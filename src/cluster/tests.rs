@@ -100,6 +100,7 @@ impl Cluster {
             acts,
             conflict: self.conflict,
             trial: groups::trial,
+            given_up_after: settings.session.pause_timeout,
         };
         let member = Member::begin(&cluster, &handle, healthy, listening, parts).unwrap();
         let registry = Registry::new(handle.clone(), &settings, None);

@@ -84,6 +84,11 @@ pub trait Remote: Send + Sync {
     /// The address of its gRPC edge for clients.
     fn grpc(&self) -> &str;
 
+    /// Whether it is known not to answer now. Lists do not wait for it.
+    fn is_missing(&self) -> bool {
+        false
+    }
+
     /// Sends a request that is made for `caller`. Fails if the member does not answer; it may have
     /// received the request all the same.
     fn send(

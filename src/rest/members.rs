@@ -12,7 +12,7 @@
 //! (`member_lists`). Lists that are too large together are refused, so memory is bounded.
 //!
 //! # Silent members
-//! Members without an answer, or with one that cannot be read, are named in the header
+//! A member that is silent for its lease, or refuses connections, is not waited for. Members without an answer, or with one that cannot be read, are named in the header
 //! `x-monoceros-missing-members`.
 
 use std::collections::BTreeMap;
@@ -165,6 +165,9 @@ async fn at_any(
 ) -> Result<Response, Vec<String>> {
     let others = routing.others();
     let asked = others.iter().map(|remote| async {
+        if remote.is_missing() {
+            return (remote.id(), None);
+        }
         let answer = timeout(GATHER_PATIENCE, of_partition(&**remote, parts, caller)).await;
         (remote.id(), answer.ok().flatten())
     });
@@ -280,6 +283,9 @@ async fn joined_lists(
     let others = routing.others();
     let left = AtomicUsize::new(LISTS_BYTES);
     let asked = others.iter().map(|remote| async {
+        if remote.is_missing() {
+            return Err(NoList::Silent);
+        }
         let answer = async {
             let response = send(&**remote, parts, caller, None).await.ok_or(NoList::Silent)?;
             if response.status() != StatusCode::OK {

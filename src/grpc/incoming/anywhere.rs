@@ -6,9 +6,10 @@
 //! cluster has one RM.
 //!
 //! # Lists
-//! All members are asked side by side, for a second at most. Members without an answer are named in
-//! the metadata `x-monoceros-missing-members`, so that none is left out silently. Lists that are
-//! too large together are refused, so memory is bounded.
+//! All members are asked side by side, for a second at most. A member that is silent for its lease,
+//! or refuses connections, is not waited for. Members without an answer are named in the metadata
+//! `x-monoceros-missing-members`, so that none is left out silently. Lists that are too large
+//! together are refused, so memory is bounded.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
@@ -176,12 +177,15 @@ async fn gathered(
     let uncompressed = call.uncompressed();
     let others = routing.others();
     let left = AtomicUsize::new(LISTS_BYTES);
-    let asked = others.iter().map(|remote| {
+    let asked = others.iter().map(|remote| async {
+        if remote.is_missing() {
+            return Err(NoList::Broken);
+        }
         let answer = async {
             let response = uncompressed.sent_to(&**remote).await.map_err(|_| NoList::Broken)?;
             message(response, &left).await
         };
-        async { timeout(GATHER_PATIENCE, answer).await.unwrap_or(Err(NoList::Broken)) }
+        timeout(GATHER_PATIENCE, answer).await.unwrap_or(Err(NoList::Broken))
     });
     let here = async { message(here.await, &left).await };
     let (here, asked) = tokio::join!(here, join_all(asked));
