@@ -9,15 +9,19 @@ use tonic::{Code, Status};
 
 use crate::cluster::operations::OperationRefusal;
 use crate::grpc::end::{StreamEnd, internal, with_owner, with_reason};
-use crate::identity::Denied;
+use crate::identity::{Denied, Identity};
 use crate::reads::Busy;
+
+/// Most resource managers that a refusal names.
+const NAMED: usize = 10;
 
 /// Why a call is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::grpc) enum CallRefusal {
-    /// No resource manager is named, and several are registered.
-    #[error("name the resource manager in `rm_id`: {0} are registered")]
-    RmIdMissing(usize),
+    /// No resource manager is named, and several are registered. `named` has those that the caller
+    /// may read.
+    #[error("name the resource manager in `rm_id`: {registered} are registered{named}")]
+    RmIdMissing { registered: usize, named: String },
     /// A stream of reports names two resource managers, which may have different owners.
     #[error(
         "the stream belongs to `{bound}`, the message names `{named}`: in a cluster send the \
@@ -85,12 +89,24 @@ impl CallRefusal {
     pub(in crate::grpc) fn field(field: &'static str, reason: impl Into<String>) -> Self {
         Self::BadField { field, reason: reason.into() }
     }
+
+    /// The refusal of a call that names none of several resource managers. Ids that the caller may
+    /// not read are left out.
+    pub(in crate::grpc) fn rm_id_missing(registered: &[String], caller: &Identity) -> Self {
+        let readable = registered.iter().filter(|rm_id| caller.check_read(rm_id).is_ok());
+        let mut names: Vec<_> =
+            readable.take(NAMED + 1).map(|rm_id| format!("`{}`", rm_id.escape_debug())).collect();
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        names.truncate(NAMED);
+        let (colon, names) = (if names.is_empty() { "" } else { ": " }, names.join(", "));
+        Self::RmIdMissing { registered: registered.len(), named: format!("{colon}{names}{more}") }
+    }
 }
 
 impl From<CallRefusal> for Status {
     fn from(refusal: CallRefusal) -> Self {
         let (code, reason) = match &refusal {
-            CallRefusal::RmIdMissing(_) => (Code::InvalidArgument, "RM_ID_MISSING"),
+            CallRefusal::RmIdMissing { .. } => (Code::InvalidArgument, "RM_ID_MISSING"),
             CallRefusal::OtherRm { .. } => (Code::InvalidArgument, "RM_ID_MISMATCH"),
             CallRefusal::NotRegistered(_) | CallRefusal::NobodyRegistered => {
                 (Code::FailedPrecondition, "RM_NOT_REGISTERED")

@@ -57,7 +57,7 @@ pub(in crate::grpc) async fn resource_manager(
     } else {
         caller.check(right, rm_id)?;
     }
-    let chosen = choose(handle.resource_managers(), rm_id)?;
+    let chosen = choose(handle.resource_managers(), rm_id, caller)?;
     caller.check(right, &chosen)?;
     Ok(chosen)
 }
@@ -91,12 +91,16 @@ pub(in crate::grpc) async fn one_or_all_partitions(
     Ok((rm_id, Some(partition)))
 }
 
-fn choose(mut registered: Vec<String>, named: &str) -> Result<String, CallRefusal> {
+fn choose(
+    mut registered: Vec<String>,
+    named: &str,
+    caller: &Identity,
+) -> Result<String, CallRefusal> {
     if named.is_empty() {
         return match registered.len() {
             0 => Err(CallRefusal::NobodyRegistered),
             1 => Ok(registered.remove(0)),
-            n_registered => Err(CallRefusal::RmIdMissing(n_registered)),
+            _ => Err(CallRefusal::rm_id_missing(&registered, caller)),
         };
     }
     let found = registered.into_iter().find(|rm_id| rm_id == named);
@@ -113,15 +117,24 @@ mod tests {
 
     #[test]
     fn resource_manager_may_be_omitted_if_unique() {
+        let anybody = Identity::anybody();
+        let missing = |named: &str| {
+            Err(CallRefusal::RmIdMissing { registered: 2, named: named.to_owned() })
+        };
         for (ids, named, expected) in [
             (&["a"][..], "", Ok("a".to_owned())),
             (&["a", "b"], "b", Ok("b".to_owned())),
-            (&["a", "b"], "", Err(CallRefusal::RmIdMissing(2))),
+            (&["a", "b"], "", missing(": `a`, `b`")),
             (&[], "", Err(CallRefusal::NobodyRegistered)),
             (&["a"], "b", Err(CallRefusal::NotRegistered("b".to_owned()))),
         ] {
-            assert_eq!(choose(registered(ids), named), expected);
+            assert_eq!(choose(registered(ids), named, &anybody), expected);
         }
+        let unreadable = choose(registered(&["a", "b"]), "", &Identity::nobody());
+        assert_eq!(unreadable, missing(""));
+        let many: Vec<_> = (0..12).map(|at| at.to_string()).collect();
+        let refusal = choose(many, "", &anybody).unwrap_err().to_string();
+        assert!(refusal.ends_with("12 are registered: `0`, `1`, `2`, `3`, `4`, `5`, `6`, `7`, `8`, `9`, …"));
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub(super) fn only_rm(
     match registered.len() {
         0 => Ok(None),
         1 => Ok(Some(registered.remove(0))),
-        count if caller.check_known().is_ok() => Err(CallRefusal::RmIdMissing(count)),
+        _ if caller.check_known().is_ok() => Err(CallRefusal::rm_id_missing(&registered, caller)),
         _ => Ok(None),
     }
 }
