@@ -4,6 +4,7 @@
 mod draining;
 mod groups;
 mod routes;
+mod unserved;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -158,6 +158,10 @@ async fn a_lost_member_is_silent_and_a_fenced_one_says_so() {
     until(&m1, &["get", "members"], |text| text.contains("m2")).await;
     m2.send_signal("-KILL");
     until(&m1, &["get", "members", "m2"], |text| text.contains("silent")).await;
+    let begun = Instant::now();
+    let answer = m1.http("GET", "/ws/v1/sessions", &[], "").await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert!(begun.elapsed() < Duration::from_millis(900), "no second for a refused connection");
     bed.etcd.stop();
     let begun = Instant::now();
     let shown = loop {

@@ -134,3 +134,19 @@ async fn the_library_replaces_a_frozen_owner_and_gets_nothing_from_it() {
     sleep(LEASE / 3).await;
     program.one_more("another").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_longer_lease_of_a_lost_owner_is_waited_for() {
+    let Some(bed) = Bed::new().await else { return };
+    let m1 = bed.start_with("m1", &[("CLUSTER__LEASE", "10s")]);
+    until_ready(&m1).await;
+    assert_eq!(register(&m1, "rm", None).await.unwrap(), 1);
+    let m2 = bed.start("m2");
+    acquainted(&[&m1, &m2]).await;
+    m1.send_signal("-KILL");
+    let begun = Instant::now();
+    let (session, reasons) = register_until_served(&m2, "rm").await;
+    assert_eq!(session, 2, "{reasons:?}");
+    // Its last renewal was a fifth of its lease ago at most.
+    assert!(begun.elapsed() > Duration::from_secs(7), "{:?}", begun.elapsed());
+}

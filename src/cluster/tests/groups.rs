@@ -204,6 +204,21 @@ fn a_member_that_does_not_answer_puts_a_text_off() {
 }
 
 #[test]
+fn an_rm_without_a_session_refuses_no_text() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&a, "gone", &first(), false).await.unwrap();
+        register(&b, "one", &first(), false).await.unwrap();
+        cluster.acquainted().await;
+        let moved = a.member.operations().move_rm("gone".to_owned(), None).await;
+        assert_eq!(moved, Ok("b".to_owned()));
+        set(&b, "one", second()).await.unwrap();
+        a_moment().await;
+        assert_eq!(text_of(&b, "one").await, second());
+    });
+}
+
+#[test]
 fn a_member_that_cannot_apply_a_text_keeps_the_old_one_and_tries_again() {
     play(async |cluster| {
         let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
