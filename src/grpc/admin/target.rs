@@ -118,9 +118,8 @@ mod tests {
     #[test]
     fn resource_manager_may_be_omitted_if_unique() {
         let anybody = Identity::anybody();
-        let missing = |named: &str| {
-            Err(CallRefusal::RmIdMissing { registered: 2, named: named.to_owned() })
-        };
+        let missing =
+            |named: &str| Err(CallRefusal::RmIdMissing { registered: 2, named: named.to_owned() });
         for (ids, named, expected) in [
             (&["a"][..], "", Ok("a".to_owned())),
             (&["a", "b"], "b", Ok("b".to_owned())),
@@ -134,7 +133,8 @@ mod tests {
         assert_eq!(unreadable, missing(""));
         let many: Vec<_> = (0..12).map(|at| at.to_string()).collect();
         let refusal = choose(many, "", &anybody).unwrap_err().to_string();
-        assert!(refusal.ends_with("12 are registered: `0`, `1`, `2`, `3`, `4`, `5`, `6`, `7`, `8`, `9`, …"));
+        let ten = "12 are registered: `0`, `1`, `2`, `3`, `4`, `5`, `6`, `7`, `8`, `9`, …";
+        assert!(refusal.ends_with(ten), "{refusal}");
     }
 
     #[test]
