@@ -184,7 +184,12 @@ pub(super) async fn deregister(
     args: ConfirmArgs,
 ) -> anyhow::Result<ExitCode> {
     let rm_id = cluster.only_rm().await?;
-    cluster.check_registered(&rm_id).await?;
+    let registered = cluster.check_registered(&rm_id).await;
+    let has_session = match registered {
+        Ok(()) => true,
+        Err(_) if is_claimed(cluster, &rm_id).await => false,
+        Err(error) => return Err(error),
+    };
     let what = format!(
         "end the session of resource manager `{}`, and forget its applications, allocations and nodes",
         clean(&rm_id)
@@ -196,11 +201,22 @@ pub(super) async fn deregister(
         reason: reason(args.reason.as_deref()),
     };
     let answer = cluster.admin.deregister_resource_manager(request).await?.into_inner();
+    if !has_session {
+        output::write("it had no session: its claim is free\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     output::write(&format!(
         "{} applications, {} allocations, {} nodes forgotten\n",
         answer.removed_applications, answer.released_allocations, answer.removed_nodes
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a member has the claim of a resource manager.
+async fn is_claimed(cluster: &mut Cluster, rm_id: &str) -> bool {
+    let claims = cluster.admin.list_claims(v1::ListClaimsRequest {}).await;
+    let claims = claims.map(|answer| answer.into_inner().claims).unwrap_or_default();
+    claims.iter().any(|claim| claim.rm_id == rm_id && !claim.member_id.is_empty())
 }
 
 /// Ends the scheduler.

@@ -70,7 +70,7 @@ pub(super) struct Membership {
     /// Facts and counts for operators.
     pub(super) operator: OperatorState,
     /// Deregistrations without an answer, by the epoch of the session.
-    frees: Waiters<(RmId, Epoch), ()>,
+    pub(super) frees: Waiters<(RmId, Epoch), ()>,
     state: Mutex<State>,
 }
 
@@ -370,6 +370,10 @@ impl Claims for Membership {
             }
         }
         .boxed()
+    }
+
+    fn give_up<'a>(&'a self, rm_id: &'a str) -> BoxFuture<'a, Result<(), ClaimRefusal>> {
+        self.free_one(RmId(rm_id.into())).boxed()
     }
 
     fn holds(&self, rm_id: &str, session: u64) -> bool {

@@ -10,12 +10,17 @@ use std::time::Duration;
 
 use monoceros_cluster::{Epoch, Event, Nanos, RmId};
 use monoceros_cluster_store::View;
+use tokio::time::timeout;
 use tracing::info;
 
 use super::membership::Membership;
+use crate::grpc::end::ClaimRefusal;
 
 /// Most RMs that the record of a member names as unserved.
 const MAX_NAMED: usize = 256;
+
+/// Time within which a claim has to be freed for an operator.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Claims without a session, with the time since which they were seen.
 #[derive(Debug, Default)]
@@ -58,6 +63,27 @@ impl Membership {
         let unserved = self.unserved();
         let rms = unserved.for_long(lease, now).map(|(rm, _)| rm.clone());
         rms.filter(|rm| !self.serves(rm)).take(MAX_NAMED).collect()
+    }
+
+    /// Frees the claim of an RM at once, if it names this member without a session.
+    pub(super) async fn free_one(&self, rm: RmId) -> Result<(), ClaimRefusal> {
+        let (Some(handle), Some(view)) = (self.handle(), self.view()) else {
+            return Err(ClaimRefusal::Fenced);
+        };
+        let me = self.me();
+        let claim = view.claims.get(&rm).map(|claim| &claim.value);
+        let own = claim.filter(|claim| claim.owner.as_ref() == Some(&me) && !self.serves(&rm));
+        let Some(epoch) = own.map(|claim| claim.epoch) else { return Ok(()) };
+        let freed = self.frees.wait((rm.clone(), epoch));
+        if !handle.send(Event::Free(rm, epoch)).await {
+            return Err(ClaimRefusal::Fenced);
+        }
+        // No end comes while a registration of the RM is under way.
+        match timeout(PATIENCE, freed.ended()).await {
+            Ok(Some(())) => Ok(()),
+            Ok(None) => Err(ClaimRefusal::Fenced),
+            Err(_) => Err(ClaimRefusal::Contended),
+        }
     }
 
     /// Frees the claims whose RMs have not come to this member for too long.

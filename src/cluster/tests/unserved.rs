@@ -33,6 +33,22 @@ fn an_owner_frees_the_claim_of_an_rm_that_does_not_come() {
 }
 
 #[test]
+fn an_operator_frees_the_claim_of_an_rm_at_its_owner() {
+    play(async |cluster| {
+        let (a, b) = handed_over(&cluster).await;
+        cluster.acquainted().await;
+        assert_eq!(a.member.claims().give_up("rm").await, Ok(()), "not its owner");
+        assert!(cluster.claim().await.owner.is_some());
+        assert_eq!(b.member.claims().give_up("rm").await, Ok(()));
+        assert_eq!(cluster.claim().await.owner, None);
+        assert_eq!(b.register(None).await, Ok(3));
+        cluster.acquainted().await;
+        assert_eq!(b.member.claims().give_up("rm").await, Ok(()));
+        assert!(b.serves(), "it has a session");
+    });
+}
+
+#[test]
 fn an_rm_without_a_session_does_not_count_as_served() {
     play(async |cluster| {
         let (a, b) = handed_over(&cluster).await;

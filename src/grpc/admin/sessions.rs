@@ -7,6 +7,7 @@ use monoceros_proto::v1;
 use tracing::info;
 
 use super::refusal::CallRefusal;
+use crate::cluster::operations::OperationRefusal;
 use crate::grpc::kind::Dialect;
 use crate::grpc::registry::Registry;
 use crate::grpc::session::SessionStatus;
@@ -40,6 +41,9 @@ pub(super) async fn deregister(
     let number = (session_id != 0).then_some(session_id);
     let by = if reason.is_empty() { DEREGISTERED } else { &reason };
     let Some((session, removed)) = registry.stop(&rm_id, number, by).await else {
+        if number.is_none() {
+            registry.give_up(&rm_id).await.map_err(OperationRefusal::from)?;
+        }
         return Ok(v1::DeregisterResourceManagerResponse::default());
     };
     info!(target: AUDIT, by = caller.name(), from = caller.from(), rm = rm_id, session = session.number(), reason, "resource manager deregistered");

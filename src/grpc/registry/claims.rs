@@ -29,6 +29,12 @@ pub trait Claims: Send + Sync {
     /// Frees the claim of a session that has ended here, unless it was lost before.
     fn free<'a>(&'a self, rm_id: &'a str, session: u64) -> BoxFuture<'a, ()>;
 
+    /// Frees a claim that names this member, and whose resource manager has no session here. `Ok`
+    /// also if there is no such claim.
+    fn give_up<'a>(&'a self, _rm_id: &'a str) -> BoxFuture<'a, Result<(), ClaimRefusal>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Whether this member still serves the resource manager with this session.
     fn holds(&self, rm_id: &str, session: u64) -> bool;
 
@@ -38,7 +44,7 @@ pub trait Claims: Send + Sync {
     /// The present incarnation of this member, in place of the id of a run.
     fn incarnation(&self) -> AsciiMetadataValue;
 
-    /// The gRPC addresses of the members that live, this one first.
+    /// The gRPC addresses of the members that live and are not silent, this one first.
     fn members(&self) -> Vec<String>;
 
     /// Sets the registry whose sessions end when claims are lost. Called once, before any claim.

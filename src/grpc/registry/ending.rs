@@ -8,7 +8,7 @@ use tokio::sync::RwLockWriteGuard;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::super::end::{Cause, StreamEnd};
+use super::super::end::{Cause, ClaimRefusal, StreamEnd};
 use super::super::session::Session;
 use super::super::session::state::SessionState;
 use super::Registry;
@@ -36,6 +36,15 @@ impl Registry {
         drop(current);
         self.remove_unused_slot(rm_id, &slot);
         Some((session, removed.ok().and_then(Result::ok).unwrap_or_default()))
+    }
+
+    /// Frees the claim of a resource manager that has no session here, if the process is its owner
+    /// in a cluster.
+    pub async fn give_up(&self, rm_id: &str) -> Result<(), ClaimRefusal> {
+        match &self.claims {
+            Some(claims) => claims.give_up(rm_id).await,
+            None => Ok(()),
+        }
     }
 
     /// Makes a resource manager register and report everything again. Returns the number of its
