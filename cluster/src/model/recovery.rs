@@ -1,15 +1,15 @@
 //! Recovery: whether an RM is served again once faults have ended. Tried from a state by going on
 //! without any.
 
-use super::world::{Instance, LEASE, Listens, Running, World, rm};
+use super::world::{Instance, Listens, Running, World, rm};
 use crate::member::{Event, Forwarded, Status};
 use crate::names::{Epoch, Owner, RmId};
 use crate::tasks::Task;
 
-/// Rounds after which an RM has to be served: a lease to depose its owner, another for a process
-/// whose id a predecessor had, one for an owner that hands over because another member wants the
-/// RM, and as many again for coming back.
-const ROUNDS: u64 = 6 * LEASE;
+/// Leases after which an RM has to be served: one to depose its owner, another for a process whose
+/// id a predecessor had, one for an owner that hands over because another member wants the RM, and
+/// as many again for coming back.
+const LEASES: u64 = 6;
 
 impl World {
     /// Says which RM is not served after faults have ended, if there is one. Members then reach the
@@ -67,7 +67,8 @@ impl World {
             epoch: None,
             knocks: 0,
         });
-        for _ in 0..ROUNDS {
+        let leases = self.processes.iter().map(|process| process.member.timing.lease());
+        for _ in 0..LEASES * leases.max().unwrap_or_default() {
             self.tick(None);
             self.go_on(do_members_meet);
             self.accept_if_restored(do_members_meet);
