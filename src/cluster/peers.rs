@@ -284,7 +284,7 @@ mod tests {
     fn record(id: &str, incarnation: u128) -> MemberRecord {
         let owner = Owner { member: MemberId(id.into()), incarnation: Incarnation(incarnation) };
         let details = Details { internal: "127.0.0.1:9".to_owned(), ..Details::default() };
-        MemberRecord { owner, beat: 0, life: Life::Alive, details: Arc::new(details) }
+        MemberRecord { owner, beat: 0, life: Life::Alive, lease: None, details: Arc::new(details) }
     }
 
     fn read(records: &[MemberRecord]) -> Members {

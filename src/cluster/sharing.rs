@@ -102,10 +102,6 @@ impl SharedConfigurations {
     ) -> Result<(), TrialFailure> {
         let membership = &self.groups.membership;
         let tried = if owner.member == membership.me().member {
-            if !membership.serves(&rm) {
-                // It reads the new text when it registers.
-                return Ok(());
-            }
             self.groups.try_here(&rm.0, text).await
         } else {
             let request = si::UpdateConfigurationRequest {

@@ -48,11 +48,11 @@ fn queues(root_a: &str, note: &str) -> String {
     )
 }
 
-fn first() -> String {
+pub(super) fn first() -> String {
     queues("", "first")
 }
 
-fn second() -> String {
+pub(super) fn second() -> String {
     queues("", "second")
 }
 
@@ -62,7 +62,7 @@ fn parent() -> String {
 }
 
 /// A registration of `rm` in the group `etl`.
-async fn register(
+pub(super) async fn register(
     process: &Process,
     rm: &str,
     config: &str,
@@ -83,12 +83,12 @@ async fn register(
 }
 
 /// The text in force for an RM.
-async fn text_of(process: &Process, rm: &str) -> String {
+pub(super) async fn text_of(process: &Process, rm: &str) -> String {
     process.handle.configuration(rm).await.unwrap().config
 }
 
 /// Sets a configuration as an operator does, at the process that serves `rm`.
-async fn set(process: &Process, rm: &str, config: String) -> Result<u64, ChangeRefusal> {
+pub(super) async fn set(process: &Process, rm: &str, config: String) -> Result<u64, ChangeRefusal> {
     let shared = process.registry.configurations().unwrap();
     let change = GroupChange { rm_id: rm.to_owned(), policy_group: "etl".to_owned(), config };
     let caller = Identity::anybody();
@@ -128,7 +128,7 @@ fn state(process: &Process) -> GroupReport {
 }
 
 /// Waits until members have read and applied a change.
-async fn a_moment() {
+pub(super) async fn a_moment() {
     sleep(Duration::from_millis(200)).await;
 }
 
@@ -200,21 +200,6 @@ fn a_member_that_does_not_answer_puts_a_text_off() {
         a.store.set_away(true);
         let refusal = set(&a, "one", first()).await.unwrap_err();
         assert_eq!(refusal, ChangeRefusal::Claim(ClaimRefusal::ArbiterUnavailable));
-    });
-}
-
-#[test]
-fn an_rm_without_a_session_refuses_no_text() {
-    play(async |cluster| {
-        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
-        register(&a, "gone", &first(), false).await.unwrap();
-        register(&b, "one", &first(), false).await.unwrap();
-        cluster.acquainted().await;
-        let moved = a.member.operations().move_rm("gone".to_owned(), None).await;
-        assert_eq!(moved, Ok("b".to_owned()));
-        set(&b, "one", second()).await.unwrap();
-        a_moment().await;
-        assert_eq!(text_of(&b, "one").await, second());
     });
 }
 

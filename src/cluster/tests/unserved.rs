@@ -1,6 +1,7 @@
 //! Claims whose resource managers do not come, and members that do not come back.
 
 use super::super::operations::MemberState;
+use super::groups::{a_moment, first, register, second, set, text_of};
 use super::*;
 
 /// The default of `session.pause_timeout`.
@@ -80,5 +81,20 @@ fn a_lost_member_is_left_out_and_deposed_at_last() {
         assert_eq!((addresses(), state()), (vec!["b:50051".to_owned()], MemberState::Silent));
         sleep(10 * LEASE).await;
         assert_eq!(state(), MemberState::Deposed);
+    });
+}
+
+#[test]
+fn an_rm_without_a_session_refuses_no_text() {
+    play(async |cluster| {
+        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
+        register(&a, "gone", &first(), false).await.unwrap();
+        register(&b, "one", &first(), false).await.unwrap();
+        cluster.acquainted().await;
+        let moved = a.member.operations().move_rm("gone".to_owned(), None).await;
+        assert_eq!(moved, Ok("b".to_owned()));
+        set(&b, "one", second()).await.unwrap();
+        a_moment().await;
+        assert_eq!(text_of(&b, "one").await, second());
     });
 }
