@@ -3,13 +3,19 @@
 //! # Invariant
 //! The session ends before the claim changes. If the claim then cannot be written, the RM has no
 //! session, and its next registration is served by whom the claim names.
+//!
+//! # Why an RM with a proof is waited for
+//! Any member may claim it at once, so it registers at the other member while the hand-over is under
+//! way. Of two writes of the claim one is lost, and made anew: if it is that of the registration, the
+//! RM waits for three writes in place of one. So the owner pauses before it reads the claim, which
+//! names the other member by then. If it does not, the owner writes it.
 
-use crate::arbiter::{Outcome, Reply};
-use crate::member::{Effect, EndReason, Member};
+use crate::arbiter::{Outcome, Reply, Request};
+use crate::member::{Effect, EndReason, Member, Operation};
 use crate::names::{Epoch, Nanos, Owner, RmId, Version};
-use crate::records::{Claim, Record, Versioned};
+use crate::records::{Claim, Key, Record, Versioned};
 use crate::rules::Rule;
-use crate::tasks::{TRIES, Task};
+use crate::tasks::{Refusal, TRIES, Task};
 
 /// A hand-over on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +25,13 @@ pub(crate) struct HandOver {
     tries: u8,
     /// Claim to be written, and the version that it replaces. `None` while the claim is read.
     writes: Option<(Claim, Version)>,
+}
+
+impl HandOver {
+    /// The member that gets the RM.
+    pub(crate) fn to(&self) -> &Owner {
+        &self.to
+    }
 }
 
 /// A deregistration on its way.
@@ -43,14 +56,22 @@ impl Member {
         match self.tasks.get(&rm) {
             // Its end is that of this order, too.
             Some(Task::HandOver(_)) => return,
-            Some(_) => return out.push(Effect::HandOverEnded(rm, None)),
-            None if to == self.me => return out.push(Effect::HandOverEnded(rm, None)),
+            Some(_) => return out.push(Effect::HandOverEnded(rm, Err(Refusal::Busy))),
+            None if to == self.me => {
+                return out.push(Effect::HandOverEnded(rm, Err(Refusal::Busy)));
+            }
             None => {}
         }
+        let proves = self.sessions.get(&rm).is_some_and(|session| session.holder.proof.is_some());
         if self.rules.keep(Rule::EndsBeforeHandOver) {
             self.end_session(&rm, Epoch(u64::MAX), EndReason::Moved(Some(to.clone())), out);
         }
-        self.read_claim(&rm, out);
+        if proves {
+            let read = Request::Read(Key::Claim(rm.clone()));
+            self.ask_later(Operation::Rm(rm.clone()), read, out);
+        } else {
+            self.read_claim(&rm, out);
+        }
         self.tasks.insert(rm, Task::HandOver(HandOver { to, tries: TRIES, writes: None }));
     }
 
@@ -62,8 +83,8 @@ impl Member {
         out: &mut Vec<Effect>,
     ) {
         match (task.writes.take(), reply) {
-            (None, Reply::Read(found, _)) => match self.own_claim(found) {
-                Some(found) => {
+            (None, Reply::Read(found, _)) => match found.and_then(Versioned::into_claim) {
+                Some(found) if found.value.owner.as_ref() == Some(&self.me) => {
                     let claim = Claim {
                         epoch: found.value.epoch.max(self.known.floor).next(),
                         owner: Some(task.to.clone()),
@@ -74,9 +95,15 @@ impl Member {
                     task.writes = Some((claim, found.version));
                     self.tasks.insert(rm, Task::HandOver(task));
                 }
-                None => out.push(Effect::HandOverEnded(rm, None)),
+                // Another member has claimed it since, or nobody serves it any more.
+                found => {
+                    let owner = found.and_then(|found| found.value.owner);
+                    out.push(Effect::HandOverEnded(rm, Ok(owner)));
+                }
             },
-            (None, _) if task.tries == 0 => out.push(Effect::HandOverEnded(rm, None)),
+            (None, _) if task.tries == 0 => {
+                out.push(Effect::HandOverEnded(rm, Err(Refusal::ArbiterUnavailable)));
+            }
             (None, _) => {
                 task.tries -= 1;
                 self.read_claim(&rm, out);
@@ -87,9 +114,14 @@ impl Member {
                     Outcome::Won(_) => {
                         let moved = EndReason::Moved(Some(task.to.clone()));
                         self.end_session(&rm, claim.epoch, moved, out);
-                        out.push(Effect::HandOverEnded(rm, Some(task.to)));
+                        out.push(Effect::HandOverEnded(rm, Ok(Some(task.to))));
                     }
-                    _ if task.tries == 0 => out.push(Effect::HandOverEnded(rm, None)),
+                    Outcome::Lost(_) if task.tries == 0 => {
+                        out.push(Effect::HandOverEnded(rm, Err(Refusal::Contended)));
+                    }
+                    Outcome::Unknown if task.tries == 0 => {
+                        out.push(Effect::HandOverEnded(rm, Err(Refusal::ArbiterUnavailable)));
+                    }
                     Outcome::Lost(_) => {
                         task.tries -= 1;
                         self.read_claim(&rm, out);

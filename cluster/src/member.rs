@@ -85,6 +85,9 @@ pub enum Forwarded {
 pub enum Effect {
     /// Send a request to the arbiter.
     Ask(Operation, Request),
+    /// Send a request to the arbiter after a pause, in which an RM that has left may be claimed by
+    /// the member where it registers.
+    AskLater(Operation, Request),
     /// Answer a registration: the epoch of its session, or why there is none.
     Answer(CallId, Result<Epoch, Refusal>),
     /// Forward a registration to the owner, and report how that ended.
@@ -94,9 +97,9 @@ pub enum Effect {
     /// Notify another member that it lost an RM, so that it reads the claim
     /// ([`Event::ClaimedElsewhere`]). May be lost.
     Notify(Owner, RmId, Epoch),
-    /// All hand-overs of an RM that were ordered ended: the member that the claim names now. `None`:
-    /// the claim was not changed.
-    HandOverEnded(RmId, Option<Owner>),
+    /// All hand-overs of an RM that were ordered ended: the other member that the claim names now,
+    /// or `None` if it names nobody. `Err`: the claim names this member still, as far as is known.
+    HandOverEnded(RmId, Result<Option<Owner>, Refusal>),
     /// A deregistration ended: the epoch of its session, and whether the claim names nobody.
     DeregistrationEnded(RmId, Epoch, bool),
     /// A restored backup was accepted: epochs will be above this floor, or above that of another
@@ -326,9 +329,24 @@ impl Member {
 
     /// Sends a request, and notes the highest revision that is known before.
     pub(crate) fn ask(&mut self, operation: Operation, request: Request, out: &mut Vec<Effect>) {
-        debug_assert!(!self.sent.contains_key(&operation), "one request of each operation");
-        self.sent.insert(operation.clone(), self.known.revision);
+        self.note_sent(&operation);
         out.push(Effect::Ask(operation, request));
+    }
+
+    /// Sends a request after a pause.
+    pub(crate) fn ask_later(
+        &mut self,
+        operation: Operation,
+        request: Request,
+        out: &mut Vec<Effect>,
+    ) {
+        self.note_sent(&operation);
+        out.push(Effect::AskLater(operation, request));
+    }
+
+    fn note_sent(&mut self, operation: &Operation) {
+        debug_assert!(!self.sent.contains_key(operation), "one request of each operation");
+        self.sent.insert(operation.clone(), self.known.revision);
     }
 
     /// Ends the sessions if the lease is over.
@@ -404,7 +422,7 @@ fn refusal_of(event: Event) -> Option<Effect> {
         Event::Register(registration) => {
             Some(Effect::Answer(registration.call, Err(Refusal::Fenced)))
         }
-        Event::HandOver(rm, _) => Some(Effect::HandOverEnded(rm, None)),
+        Event::HandOver(rm, _) => Some(Effect::HandOverEnded(rm, Err(Refusal::Fenced))),
         Event::Deregister(rm, epoch) => Some(Effect::DeregistrationEnded(rm, epoch, false)),
         _ => None,
     }

@@ -78,10 +78,12 @@ impl Member {
             Some(Refusal::Leaving)
         } else if !self.may_decide(now) {
             Some(Refusal::Fenced)
-        } else if self.tasks.contains_key(&registration.rm) {
-            Some(Refusal::Busy)
         } else {
-            None
+            match self.tasks.get(&registration.rm) {
+                Some(Task::HandOver(task)) => Some(Refusal::HandingOver(task.to().clone())),
+                Some(Task::Registering(_) | Task::Deregistration(_)) => Some(Refusal::Busy),
+                None => None,
+            }
         };
         if let Some(refusal) = refusal {
             return out.push(Effect::Answer(registration.call, Err(refusal)));

@@ -19,8 +19,8 @@ pub(crate) enum Task {
     Deregistration(Deregistration),
 }
 
-/// Reason why a registration has no session. It may be tried again, except after
-/// [`Refusal::Superseded`].
+/// Reason why a registration has no session, or a hand-over had no effect. It may be tried again,
+/// except after [`Refusal::Superseded`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// This member may not decide.
@@ -29,9 +29,12 @@ pub enum Refusal {
     /// This member ends.
     #[error("this member is ending")]
     Leaving,
-    /// Another registration, hand-over or deregistration of the RM is under way here.
+    /// Another registration or deregistration of the RM is under way here.
     #[error("another change of the same resource manager is under way")]
     Busy,
+    /// This member hands the RM over to another one.
+    #[error("the resource manager is being handed over to member `{}`", .0.member.0)]
+    HandingOver(Owner),
     /// The arbiter does not answer. The claim may have been written.
     #[error("the arbiter does not answer")]
     ArbiterUnavailable,
@@ -70,7 +73,7 @@ impl Member {
                 Task::Registering(task) => {
                     Effect::Answer(task.registration.call, Err(Refusal::Fenced))
                 }
-                Task::HandOver(_) => Effect::HandOverEnded(rm, None),
+                Task::HandOver(_) => Effect::HandOverEnded(rm, Err(Refusal::Fenced)),
                 Task::Deregistration(task) => Effect::DeregistrationEnded(rm, task.epoch(), false),
             });
         }

@@ -83,13 +83,14 @@ impl Host for Service {
             }
             Effect::EndSession(rm, epoch, reason) => self.end_session(&rm, epoch, reason),
             Effect::DeregistrationEnded(rm, epoch, _) => self.membership.freed(rm, epoch),
-            Effect::HandOverEnded(rm, to) => {
-                let moved = to.is_some();
-                info!(rm = &*rm.0, moved, "hand-over of a resource manager ended");
-                if let Some(owner) = &to {
+            Effect::HandOverEnded(rm, ended) => {
+                let moved = matches!(ended, Ok(Some(_)));
+                let why = ended.as_ref().err().map(ToString::to_string);
+                info!(rm = &*rm.0, moved, why, "hand-over of a resource manager ended");
+                if let Ok(Some(owner)) = &ended {
                     self.membership.note_owner(&rm, owner);
                 }
-                self.membership.operator.moves.end(&rm, &to);
+                self.membership.operator.moves.end(&rm, &ended);
             }
             Effect::AcceptanceEnded(floor) => {
                 warn!(floor = floor.0, "an earlier state of the arbiter was accepted");
@@ -119,7 +120,7 @@ impl Host for Service {
                 tokio::spawn(Arc::clone(&self.membership).notify(owner, rm, epoch));
             }
             // Never comes here.
-            Effect::Ask(..) => {}
+            Effect::Ask(..) | Effect::AskLater(..) => {}
         }
     }
 
@@ -165,19 +166,10 @@ fn id_in_use(other: &MemberRecord) {
 
 /// The answer to probes, with the arbiter's problem, if there is one.
 fn readiness(lease: OwnState, problem: Option<&str>) -> Readiness {
-    let why = match lease {
-        OwnState::Serving => return Readiness::Ready,
-        OwnState::Joining => {
-            "this member is joining the cluster, which takes up to a lease after a crash, and for \
-             ever while another process has its id"
-        }
-        OwnState::Fenced => "this member may not decide: its lease is over",
-        OwnState::Restored => {
-            "the arbiter went back to an earlier state, which an operator has to accept"
-        }
-    };
-    let problem = problem.map(|problem| format!("; the arbiter does not answer: {problem}"));
-    Readiness::NotYet(format!("{why}{}", problem.unwrap_or_default()).into())
+    match lease.why_not(problem) {
+        None => Readiness::Ready,
+        Some(why) => Readiness::NotYet(format!("this member may not decide: {why}").into()),
+    }
 }
 
 #[cfg(test)]
@@ -191,5 +183,7 @@ mod tests {
                    http://e:2379: connection refused";
         let shown = readiness(OwnState::Fenced, Some("http://e:2379: connection refused"));
         assert_eq!(shown, Readiness::NotYet(why.into()));
+        let Readiness::NotYet(shown) = readiness(OwnState::Restored, None) else { panic!("ready") };
+        assert!(shown.ends_with("which `monoceros cluster accept-restore` accepts"), "{shown}");
     }
 }

@@ -12,8 +12,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use tracing::{debug, info, warn};
 
 use super::tls::ClientTls;
 use crate::grpc::{PING_EVERY, PING_PATIENCE, member_windows};
+use crate::locked::locked;
 use crate::settings::is_loopback;
 
 /// Time within which a connection is made.
@@ -58,6 +59,8 @@ pub(super) struct Link {
     heard: Heard,
     /// Whether the last attempt to connect was refused.
     refuses: Arc<AtomicBool>,
+    /// Why the last connection ended, or could not be made.
+    problem: Arc<Mutex<String>>,
     task: AbortHandle,
 }
 
@@ -105,15 +108,24 @@ impl Link {
         let (updates, sender) = watch::channel(None);
         let heard = Heard { begun: Instant::now(), last: Arc::default() };
         let refuses = Arc::<AtomicBool>::default();
+        let problem = Arc::default();
         let dialler = Dialler {
             member: member.to_owned(),
             address: address.to_owned(),
             tls,
             heard: heard.clone(),
             refuses: Arc::clone(&refuses),
+            problem: Arc::clone(&problem),
         };
         let task = tokio::spawn(dialler.keep(updates)).abort_handle();
-        Self { sender, heard, refuses, task }
+        Self { sender, heard, refuses, problem, task }
+    }
+
+    /// Why the member is not heard, for people.
+    pub(super) fn problem(&self) -> String {
+        let problem = locked(&self.problem).clone();
+        let is_open = self.sender.borrow().is_some();
+        if is_open || problem.is_empty() { "it does not answer".to_owned() } else { problem }
     }
 
     /// Whether the member answers pings now.
@@ -155,6 +167,7 @@ struct Dialler {
     tls: Option<Arc<ClientTls>>,
     heard: Heard,
     refuses: Arc<AtomicBool>,
+    problem: Arc<Mutex<String>>,
 }
 
 impl Dialler {
@@ -164,6 +177,7 @@ impl Dialler {
         if self.tls.is_none() && !is_loopback(address) {
             let why = "its address is no loopback address, and `cluster.tls.names` is not set here";
             warn!(member, address, why, "no connection to another member");
+            self.note(why);
             return;
         }
         let mut is_reported = false;
@@ -180,14 +194,23 @@ impl Dialler {
                     updates.send_replace(None);
                     let why = end.err().map(|error| error.to_string()).unwrap_or_default();
                     info!(member, address, why, "connection to another member ended");
+                    self.note(&why);
                 }
-                Err(error) if !std::mem::replace(&mut is_reported, true) => {
-                    info!(member, address, %error, "no connection to another member");
+                Err(error) => {
+                    self.note(&error.to_string());
+                    if std::mem::replace(&mut is_reported, true) {
+                        debug!(member, address, %error, "no connection to another member");
+                    } else {
+                        info!(member, address, %error, "no connection to another member");
+                    }
                 }
-                Err(error) => debug!(member, address, %error, "no connection to another member"),
             }
             sleep(PAUSE).await;
         }
+    }
+
+    fn note(&self, problem: &str) {
+        problem.clone_into(&mut locked(&self.problem));
     }
 
     async fn connect(

@@ -308,7 +308,8 @@ impl Membership {
             Refusal::OwnerUnreachable(owner) => {
                 ClaimRefusal::OwnerUnreachable { member: id(&owner) }
             }
-            Refusal::NotOwner(owner) => {
+            // A process with a proof may claim it there at once.
+            Refusal::NotOwner(owner) | Refusal::HandingOver(owner) => {
                 ClaimRefusal::NotOwner { member: id(&owner), owner: self.address_of(&owner) }
             }
             Refusal::Superseded => ClaimRefusal::Superseded,

@@ -16,8 +16,8 @@
 //! `tls` (their encryption), `notices` (to former owners), `routing` and `spreading` (the member for
 //! a call and for a new resource manager), `lookup` (reads of claims for calls), `suspicion`
 //! (owners that clients take for lost), `groups`, `shared_read`, `settling` and `sharing`
-//! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations` and
-//! `operating` (calls of operators), `waiters` (callers that wait for the driver), `operator` and
+//! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations`,
+//! `operating` and `moving` (calls of operators), `waiters` (callers that wait for the driver), `operator` and
 //! `observer` (state, counts and events for operators).
 
 #[cfg(not(feature = "cluster"))]
@@ -38,6 +38,8 @@ mod lookup;
 mod member;
 #[cfg(feature = "cluster")]
 mod membership;
+#[cfg(feature = "cluster")]
+mod moving;
 #[cfg(feature = "cluster")]
 mod notices;
 #[cfg(feature = "cluster")]

@@ -85,31 +85,8 @@ impl Membership {
             .collect()
     }
 
-    /// The member that should get a resource manager of this one.
-    fn taker(&self, rm: &RmId, named: Option<&str>) -> Result<Owner, OperationRefusal> {
-        let Some(named) = named else {
-            let takers = self.takers();
-            return less_loaded(&takers, draws()).cloned().ok_or(OperationRefusal::NoOtherMember);
-        };
-        let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
-        let view = handle.view().borrow().clone();
-        let record = view.members.get(&MemberId(named.into()));
-        let record = record.ok_or_else(|| OperationRefusal::MemberUnknown(named.to_owned()))?;
-        if record.value.owner.member == self.me().member {
-            let (rm_id, member) = (rm.0.to_string(), named.to_owned());
-            return Err(OperationRefusal::AlreadyThere { rm_id, member });
-        }
-        match self.state_of(&record.value, &view, handle.now()) {
-            MemberState::Alive => Ok(record.value.owner.clone()),
-            state => {
-                let member = named.to_owned();
-                Err(OperationRefusal::MemberUnfit { member, state: state.name() })
-            }
-        }
-    }
-
     /// Refuses what another member has to do.
-    fn at_member(&self, member: &MemberId) -> Result<(), OperationRefusal> {
+    pub(super) fn at_member(&self, member: &MemberId) -> Result<(), OperationRefusal> {
         if *member == self.me().member {
             return Ok(());
         }
@@ -125,23 +102,13 @@ impl Membership {
         }
     }
 
-    /// Hands a resource manager over. Returns the member that the claim names then: another one
-    /// than `to`, if a hand-over was under way. `None`: the claim was not changed.
-    pub(super) async fn hand_over(&self, rm: RmId, to: Owner) -> Option<Owner> {
-        let handle = self.handle()?;
-        let moved = self.operator.moves.wait(rm.clone());
-        if !handle.send(Event::HandOver(rm, to)).await {
-            return None;
-        }
-        moved.ended().await.flatten()
-    }
-
     /// Hands over all resource managers whose claims name this member now. Returns how many were
     /// handed over.
     async fn hand_all_over(&self) -> usize {
         let successors = self.successors_for(self.claimed_here());
         let moves = successors.into_iter().map(|(rm, to)| self.hand_over(rm, to));
-        join_all(moves).await.into_iter().flatten().count()
+        let moves = join_all(moves).await.into_iter();
+        moves.filter(|ended| matches!(ended, Ok(Some(_)))).count()
     }
 
     /// Refuses a registration at this member, which is drained. A resource manager that is claimed
@@ -152,7 +119,7 @@ impl Membership {
         let taker = self.takers().into_iter().min_by_key(|(_, load)| *load);
         let Some((taker, _)) = taker else { return Ok(()) };
         let to = if self.is_claimed_here(&rm) {
-            let Some(owner) = self.hand_over(rm, taker).await else { return Ok(()) };
+            let Ok(Some(owner)) = self.hand_over(rm, taker).await else { return Ok(()) };
             owner
         } else if let Some(owner) = self.known_owner(&rm) {
             if claimant.proof.is_none() {
@@ -190,27 +157,6 @@ impl Membership {
         }
     }
 
-    async fn move_by_owner(
-        &self,
-        rm_id: String,
-        to: Option<String>,
-    ) -> Result<String, OperationRefusal> {
-        let rm = RmId(rm_id.as_str().into());
-        if !self.serves(&rm) {
-            let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
-            let claim = handle.view().borrow().claims.get(&rm).map(|claim| claim.value.clone());
-            let owner = claim.and_then(|claim| claim.owner);
-            let owner = owner.ok_or_else(|| OperationRefusal::RmUnknown(rm_id.clone()))?;
-            self.at_member(&owner.member)?;
-            return Err(OperationRefusal::RmUnknown(rm_id));
-        }
-        let to = self.taker(&rm, to.as_deref())?;
-        match self.hand_over(rm, to).await {
-            Some(owner) => Ok(owner.member.0.to_string()),
-            None => Err(OperationRefusal::NotMoved(rm_id)),
-        }
-    }
-
     async fn drain_itself(
         self: Arc<Self>,
         member: String,
@@ -221,6 +167,7 @@ impl Membership {
             self.operator.end_drain();
             return Ok(Drained { remaining: self.served(), ..Drained::default() });
         }
+        self.check_may_decide()?;
         if self.takers().is_empty() {
             return Err(OperationRefusal::NoOtherMember);
         }
@@ -231,7 +178,8 @@ impl Membership {
         let (empty, emptied) = oneshot::channel();
         let begun_with = self.served();
         tokio::spawn(Arc::clone(&self).keep_empty(drain, empty));
-        let handed_over = timeout(DRAIN_PATIENCE, emptied).await;
+        let emptied = timeout(DRAIN_PATIENCE, emptied);
+        let (handed_over, ()) = tokio::join!(emptied, self.until_drain_is_shown());
         let remaining = self.served();
         let handed_over = match handed_over {
             Ok(Ok(handed_over)) => handed_over,
@@ -240,7 +188,29 @@ impl Membership {
         Ok(Drained { handed_over, remaining })
     }
 
+    /// Waits until the record of this member shows that it is drained: whoever reads it from then on
+    /// gives it nothing. Gives up after two renewals.
+    async fn until_drain_is_shown(&self) {
+        let Some(handle) = self.handle() else { return };
+        let me = self.me().member;
+        let mut members = handle.watch_members();
+        let shown = members.wait_for(|members| {
+            members.get(&me).is_some_and(|record| record.value.details.draining)
+        });
+        let _ = timeout(self.operator.facts.lease / 5 * 2, shown).await;
+    }
+
+    /// Refuses an operation while this member may not decide.
+    pub(super) fn check_may_decide(&self) -> Result<(), OperationRefusal> {
+        let problem = self.handle().and_then(Handle::problem);
+        let why = self.operator.state().why_not(problem.as_deref());
+        why.map_or(Ok(()), |why| Err(OperationRefusal::MayNotDecide(why)))
+    }
+
     async fn accept(&self) -> Result<u64, OperationRefusal> {
+        if self.operator.state() != OwnState::Restored {
+            return Err(OperationRefusal::NothingToAccept);
+        }
         let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
         let accepted = self.operator.acceptances.wait(());
         // Above any epoch that was ever given.
@@ -316,6 +286,10 @@ impl Operations for OfMember {
 
     fn peer(&self, member: &str) -> Option<Peer> {
         self.0.peers().into_iter().find(|peer| peer.id() == member)
+    }
+
+    fn unreachable(&self, member: String, grpc: Option<String>) -> OperationRefusal {
+        self.0.why_unreachable(member, grpc)
     }
 
     fn move_rm(

@@ -23,8 +23,12 @@ pub trait Operations: Send + Sync {
     #[cfg(feature = "cluster")]
     fn peer(&self, member: &str) -> Option<super::peers::Peer>;
 
+    /// Why no call can be passed on to a member, whose gRPC address may be known.
+    fn unreachable(&self, member: String, grpc: Option<String>) -> OperationRefusal;
+
     /// Hands a resource manager over to a member, or to one that is less loaded. Returns the id of
-    /// the member. Only its owner can do so.
+    /// the member that serves it from then on: another one, if the resource manager went there
+    /// meanwhile. Only its owner can do so.
     fn move_rm(
         &self,
         rm_id: String,
@@ -40,7 +44,7 @@ pub trait Operations: Send + Sync {
     ) -> BoxFuture<'_, Result<Drained, OperationRefusal>>;
 
     /// Accepts that the arbiter went back to an earlier state. Returns the bound above which all
-    /// sessions are numbered from then on. Any member can do so.
+    /// sessions are numbered from then on. Any member that has seen it go back can do so.
     fn accept_restore(&self) -> BoxFuture<'_, Result<u64, OperationRefusal>>;
 }
 
@@ -89,12 +93,54 @@ pub enum OperationRefusal {
         /// Its gRPC address, if it is known.
         address: Option<String>,
     },
-    /// The claim of the resource manager could not be changed. Its session has ended.
+    /// No call reaches the member that has to carry out the operation.
     #[error(
-        "the claim of resource manager `{0}` could not be changed: it is served by whom the claim \
-         names"
+        "member `{member}` cannot be reached at {address} ({why}); its gRPC address is {}",
+        .grpc.as_deref().unwrap_or("not known")
+    )]
+    Unreachable {
+        /// Id of the member.
+        member: String,
+        /// The address of its listener for other members.
+        address: String,
+        /// The last failure.
+        why: String,
+        /// Its gRPC address, if it is known.
+        grpc: Option<String>,
+    },
+    /// The member that has to carry out the operation renews its record no more.
+    #[error(
+        "member `{member}` has been silent for {} s: others take its resource managers once its \
+         lease is over",
+        .silence.as_secs()
+    )]
+    Silent {
+        /// Id of the member.
+        member: String,
+        /// Time since its record last changed.
+        silence: Duration,
+    },
+    /// This member may not decide.
+    #[error("this member may not decide: {0}")]
+    MayNotDecide(String),
+    /// The claim of the resource manager names this member still: something else changes it.
+    #[error(
+        "resource manager `{0}` was not moved: it registers or deregisters at this moment; try \
+         again"
     )]
     NotMoved(String),
+    /// The claim of the resource manager was not changed, as far as is known. Its session has ended.
+    #[error(
+        "resource manager `{0}` was not moved: the arbiter of the cluster does not answer, and its \
+         session has ended; it may register here again"
+    )]
+    NotWritten(String),
+    /// This member has not seen the arbiter go back to an earlier state.
+    #[error(
+        "nothing to accept: this member has not seen the arbiter go back to an earlier state, so \
+         nothing was changed; members that have are `restored` in their own `get members`"
+    )]
+    NothingToAccept,
     /// The same reasons as those of a registration.
     #[error(transparent)]
     Claim(#[from] ClaimRefusal),
@@ -172,6 +218,25 @@ impl OwnState {
             Self::Fenced => "fenced",
             Self::Restored => "restored",
         }
+    }
+
+    /// Why this member may not decide, with the problem of the arbiter if there is one. `None`: it
+    /// may.
+    pub fn why_not(self, problem: Option<&str>) -> Option<String> {
+        let why = match self {
+            Self::Serving => return None,
+            Self::Joining => {
+                "it is joining the cluster, which takes up to a lease after a crash, and for ever \
+                 while another process has its id"
+            }
+            Self::Fenced => "its lease is over",
+            Self::Restored => {
+                "the arbiter went back to an earlier state, which `monoceros cluster \
+                 accept-restore` accepts"
+            }
+        };
+        let problem = problem.map(|problem| format!("; the arbiter does not answer: {problem}"));
+        Some(format!("{why}{}", problem.unwrap_or_default()))
     }
 }
 

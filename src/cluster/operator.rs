@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use monoceros_actors::metrics::{ClaimOutcome, ClusterMetrics, MemberStatus};
-use monoceros_cluster::{Epoch, Owner, RmId};
+use monoceros_cluster::{Epoch, Owner, Refusal, RmId};
 use monoceros_cluster_store::View;
 use tokio::time::Instant;
 
@@ -13,6 +13,10 @@ use super::operations::OwnState;
 use super::waiters::Waiters;
 use crate::grpc::end::ClaimRefusal;
 use crate::locked::locked;
+
+/// The end of a hand-over: the other member that the claim names then, or `None` if it names nobody.
+/// `Err`: the claim was not changed, as far as is known.
+pub(super) type HandedOver = Result<Option<Owner>, Refusal>;
 
 /// Facts of the settings.
 #[derive(Clone, Debug)]
@@ -30,8 +34,8 @@ pub(super) struct Facts {
 pub(super) struct OperatorState {
     pub(super) facts: Facts,
     pub(super) metrics: ClusterMetrics,
-    /// Hand-overs that somebody waits for: the new owner, or `None` if the claim was not changed.
-    pub(super) moves: Waiters<RmId, Option<Owner>>,
+    /// Hand-overs that somebody waits for.
+    pub(super) moves: Waiters<RmId, HandedOver>,
     /// Acceptances of a restored arbiter: the bound above which sessions are numbered.
     pub(super) acceptances: Waiters<(), u64>,
     state: Mutex<State>,

@@ -102,7 +102,7 @@ impl Membership {
     }
 
     /// Reads the owner of an RM from the arbiter. `None`: the claim names nobody.
-    async fn read_owner(&self, rm: &RmId) -> Result<Option<Owner>, ClaimRefusal> {
+    pub(super) async fn read_owner(&self, rm: &RmId) -> Result<Option<Owner>, ClaimRefusal> {
         let (Some(handle), Some(sources)) = (self.handle(), self.sources()) else {
             return Err(ClaimRefusal::Fenced);
         };

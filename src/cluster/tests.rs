@@ -3,6 +3,7 @@
 
 mod draining;
 mod groups;
+mod moves;
 mod routes;
 mod unserved;
 
@@ -484,6 +485,8 @@ fn a_restored_backup_is_accepted_by_an_operator() {
         let operations = a.member.operations();
         assert_eq!(operations.report().state.name(), "restored");
         assert!(!a.serves());
+        let refused = operations.drain("a".to_owned(), true).await.unwrap_err().to_string();
+        assert!(refused.contains("`monoceros cluster accept-restore` accepts"), "{refused}");
         let floor = operations.accept_restore().await.unwrap();
         a.until_ready().await;
         let epoch = a.register(None).await.unwrap();

@@ -5,8 +5,8 @@ use super::{Bounds, Kind};
 use crate::arbiter::Reply;
 use crate::member::{Effect, Event, Operation, Status};
 use crate::names::{Epoch, Incarnation, MemberId, Owner};
-use crate::records::{Details, Life};
-use crate::tasks::TRIES;
+use crate::records::{Claim, Details, Life, Record, Versioned};
+use crate::tasks::{Refusal, TRIES};
 
 /// Three members, and an RM that the first one serves in epoch 1.
 fn world() -> World {
@@ -172,13 +172,57 @@ fn two_orders_to_hand_over_have_one_end() {
     let process = &mut world.processes[0];
     let now = process.clock;
     let first = process.member.handle(now, Event::HandOver(rm(0), second));
-    let [Effect::EndSession(..), Effect::Ask(operation, request)] = &first[..] else {
+    let [
+        Effect::EndSession(..),
+        Effect::Ask(operation, request) | Effect::AskLater(operation, request),
+    ] = &first[..]
+    else {
         panic!("{first:?}")
     };
     process.open.insert(operation.clone(), request.clone());
     assert_eq!(process.member.handle(now, Event::HandOver(rm(0), third)), []);
     world.settle(true);
     assert_eq!(owner_of_claim(&world), 1);
+}
+
+/// The end of a hand-over from the first member to the second, if the claim then names this owner.
+fn hand_over_that_finds(find: impl FnOnce(&Owner) -> Option<Owner>) -> (Owner, Vec<Effect>) {
+    let mut world = world();
+    let to = world.processes[1].member.me().clone();
+    let revision = world.store.all.revision;
+    let Versioned { version, value: claim } = world.store.all.claims[&rm(0)].clone();
+    let process = &mut world.processes[0];
+    let now = process.clock;
+    process.member.handle(now, Event::HandOver(rm(0), to.clone()));
+    let claim = Claim { epoch: claim.epoch.next(), owner: find(&to), ..claim };
+    let found = Versioned { version, value: Record::Claim(claim) };
+    let read = Reply::Read(Some(found), revision);
+    let ended = process.member.handle(now, Event::Reply(Operation::Rm(rm(0)), read));
+    (to, ended)
+}
+
+#[test]
+fn a_hand_over_ends_well_if_the_rm_was_faster() {
+    let (to, ended) = hand_over_that_finds(|to| Some(to.clone()));
+    assert_eq!(ended, [Effect::HandOverEnded(rm(0), Ok(Some(to)))]);
+    let (_, ended) = hand_over_that_finds(|_| None);
+    assert_eq!(ended, [Effect::HandOverEnded(rm(0), Ok(None))]);
+}
+
+#[test]
+fn a_hand_over_without_an_arbiter_says_so() {
+    let mut world = world();
+    let to = world.processes[1].member.me().clone();
+    let process = &mut world.processes[0];
+    let now = process.clock;
+    process.member.handle(now, Event::HandOver(rm(0), to));
+    let unknown = || Event::Reply(Operation::Rm(rm(0)), Reply::Unknown);
+    for _ in 0..TRIES {
+        process.member.handle(now, unknown());
+    }
+    let ended = process.member.handle(now, unknown());
+    let why = Refusal::ArbiterUnavailable;
+    assert_eq!(ended, [Effect::HandOverEnded(rm(0), Err(why))]);
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl World {
 
     fn carry_out_effect(&mut self, index: usize, me: &Owner, effect: Effect) {
         match effect {
-            Effect::Ask(operation, request) => {
+            Effect::Ask(operation, request) | Effect::AskLater(operation, request) => {
                 self.processes[index].open.insert(operation, request);
             }
             Effect::Answer(call, answer) => self.answer(index, me, call, &answer),

@@ -40,6 +40,9 @@ use crate::view::View;
 
 /// Least time between a request and its result, if that is unknown.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Pause before a request that may wait ([`Effect::AskLater`]). An RM that goes to another member
+/// needs some 50 ms to be claimed there. Whoever ordered the hand-over waits for it.
+const LATER: Duration = Duration::from_millis(200);
 /// Events that wait for the task. More are refused or wait at the sender.
 const EVENTS: usize = 1024;
 /// Wake-ups in each interval of renewals.
@@ -47,8 +50,8 @@ const WAKES: u32 = 5;
 
 /// The service around a member.
 pub trait Host: Send {
-    /// Carries out an effect, and returns when it is done. Never called with [`Effect::Ask`].
-    /// [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`]. The
+    /// Carries out an effect, and returns when it is done. Never called with [`Effect::Ask`]
+    /// and [`Effect::AskLater`]. [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`]. The
     /// gate opens after [`Effect::Ready`].
     fn carry_out(&mut self, effect: Effect);
 
@@ -255,7 +258,12 @@ impl<H: Host> Driver<H> {
         let mut outcome = None;
         for effect in effects {
             match effect {
-                Effect::Ask(operation, request) => asked.push(self.ask(operation, request)),
+                Effect::Ask(operation, request) => {
+                    asked.push(self.ask(operation, request, Duration::ZERO));
+                }
+                Effect::AskLater(operation, request) => {
+                    asked.push(self.ask(operation, request, LATER));
+                }
                 Effect::BeginAgain => {
                     let member = self.member.me().member.clone();
                     let incarnation = self.host.incarnation();
@@ -286,12 +294,20 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// A request to the arbiter, with its result.
-    fn ask(&self, operation: Operation, request: Request) -> BoxFuture<'static, Asked> {
+    /// A request to the arbiter after this pause, with its result.
+    fn ask(
+        &self,
+        operation: Operation,
+        request: Request,
+        pause: Duration,
+    ) -> BoxFuture<'static, Asked> {
         let arbiter = self.arbiter.clone();
-        let begun = Instant::now();
+        let begun = Instant::now() + pause;
         let is_write = matches!(request, Request::CompareAndSet { .. });
         Box::pin(async move {
+            if !pause.is_zero() {
+                sleep_until(begun).await;
+            }
             let result = arbiter.ask(request).await;
             let write_took = is_write.then(|| begun.elapsed());
             if result.is_err() {

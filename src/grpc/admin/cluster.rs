@@ -1,7 +1,7 @@
 //! Calls about the cluster: members, claims, moves, drains, and restored backups.
 //!
-//! An operation that another member has to carry out is passed on to it, once. If there is no
-//! connection to that member, the refusal has its address.
+//! An operation that another member has to carry out is passed on to it, once. If it cannot be
+//! reached, the refusal says why, and has its address.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ pub(super) async fn move_rm(
         }
         Err(OperationRefusal::AtMember { member, address }) if !is_passed_on => {
             let passed = passed_on::move_rm(operations, &member, request, &caller).await;
-            passed.unwrap_or_else(|| Err(at_member(member, address)))
+            passed.unwrap_or_else(|| Err(unreachable(operations, member, address)))
         }
         Err(refusal) => Err(CallRefusal::from(refusal).into()),
     }
@@ -129,7 +129,7 @@ pub(super) async fn drain(
         }
         Err(OperationRefusal::AtMember { member, address }) if !is_passed_on => {
             let passed = passed_on::drain(operations, &member, request, &caller).await;
-            passed.unwrap_or_else(|| Err(at_member(member, address)))
+            passed.unwrap_or_else(|| Err(unreachable(operations, member, address)))
         }
         Err(refusal) => Err(CallRefusal::from(refusal).into()),
     }
@@ -152,8 +152,8 @@ fn is_passed_on<T>(request: &Request<T>) -> bool {
     request.extensions().get::<ForwardedBy>().is_some()
 }
 
-fn at_member(member: String, address: Option<String>) -> tonic::Status {
-    CallRefusal::from(OperationRefusal::AtMember { member, address }).into()
+fn unreachable(operations: &dyn Operations, member: String, grpc: Option<String>) -> tonic::Status {
+    CallRefusal::from(operations.unreachable(member, grpc)).into()
 }
 
 fn count(n: usize) -> u32 {

@@ -147,12 +147,19 @@ fn cluster_status(refusal: &OperationRefusal) -> Status {
         OperationRefusal::AlreadyThere { .. } => (Code::FailedPrecondition, "ALREADY_THERE"),
         OperationRefusal::NoOtherMember => (Code::FailedPrecondition, "NO_OTHER_MEMBER"),
         OperationRefusal::AtMember { .. } => (Code::Unavailable, "NOT_OWNER"),
+        OperationRefusal::Unreachable { .. } | OperationRefusal::Silent { .. } => {
+            (Code::Unavailable, "MEMBER_UNREACHABLE")
+        }
+        OperationRefusal::MayNotDecide(_) => (Code::Unavailable, "MEMBER_FENCED"),
         OperationRefusal::NotMoved(_) => (Code::Unavailable, "CLAIM_CONTENDED"),
+        OperationRefusal::NotWritten(_) => (Code::Unavailable, "ARBITER_UNAVAILABLE"),
+        OperationRefusal::NothingToAccept => (Code::FailedPrecondition, "NOTHING_TO_ACCEPT"),
         OperationRefusal::Claim(refusal) => return Status::from(refusal),
     };
     let status = with_reason(code, reason, &refusal.to_string());
     match refusal {
-        OperationRefusal::AtMember { address, .. } => with_owner(status, address.as_deref()),
+        OperationRefusal::AtMember { address: grpc, .. }
+        | OperationRefusal::Unreachable { grpc, .. } => with_owner(status, grpc.as_deref()),
         _ => status,
     }
 }
