@@ -232,7 +232,9 @@ async fn a_restored_backup_fences_all_members_until_it_is_accepted() {
     // No time changes that.
     sleep(LEASE).await;
     for member in &members {
-        assert_eq!(member.http("GET", "/readyz", &[], "").await.status, 503);
+        let answer = member.http("GET", "/readyz", &[], "").await;
+        assert_eq!(answer.status, 503);
+        assert!(answer.body.contains("monoceros cluster accept-restore"), "{}", answer.body);
         for rm in ["rm", "newer"] {
             let status = register(member, rm, PROOF).await.unwrap_err();
             assert_eq!(reason_of(&status), "MEMBER_FENCED");

@@ -104,6 +104,9 @@ async fn operators_list_move_and_drain() {
     assert_eq!(done(&m1, &["cluster", "undrain", "m2"]), "takes resource managers again\n");
     until(&m1, &["get", "members", "m2"], |text| text.contains("alive")).await;
     assert_eq!(done(&m1, &["cluster", "move", "rm"]), "moved to member m2\n");
+    // At once, before a renewal, and before it has registered.
+    assert_eq!(done(&m1, &["cluster", "move", "rm", "--to", "m1"]), "moved to member m1\n");
+    assert_eq!(done(&m1, &["cluster", "move", "rm", "--to", "m2"]), "moved to member m2\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,12 +159,20 @@ async fn a_lost_member_is_silent_and_a_fenced_one_says_so() {
     until_ready(&m1).await;
     until_ready(&m2).await;
     until(&m1, &["get", "members"], |text| text.contains("m2")).await;
+    let (code, _, errors) = at(&m1, &["cluster", "accept-restore", "--yes"]);
+    assert!(code == Some(1) && errors.contains("nothing to accept"), "{errors}");
     m2.send_signal("-KILL");
+    let drain = ["cluster", "drain", "m2", "--yes"];
+    let (code, _, errors) = at(&m1, &drain);
+    assert!(code == Some(1) && errors.contains("member `m2` cannot be reached"), "{errors}");
     until(&m1, &["get", "members", "m2"], |text| text.contains("silent")).await;
     let begun = Instant::now();
     let answer = m1.http("GET", "/ws/v1/sessions", &[], "").await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert!(begun.elapsed() < Duration::from_millis(900), "no second for a refused connection");
+    let (code, _, errors) = at(&m1, &drain);
+    assert!(code == Some(1) && errors.contains("member `m2` has been silent for"), "{errors}");
+    assert!(errors.contains("[MEMBER_UNREACHABLE]"), "{errors}");
     bed.etcd.stop();
     let begun = Instant::now();
     let shown = loop {
@@ -173,6 +184,12 @@ async fn a_lost_member_is_silent_and_a_fenced_one_says_so() {
         sleep(PAUSE).await;
     };
     assert!(shown["problem"].as_str().unwrap().contains(&bed.etcd.endpoint()), "{shown}");
+    for command in [&["cluster", "drain", "m1", "--yes"][..], &["cluster", "move", "rm"][..]] {
+        let (code, _, errors) = at(&m1, command);
+        let why = "this member may not decide: its lease is over";
+        assert!(code == Some(1) && errors.contains(why), "{errors}");
+        assert!(errors.contains("[MEMBER_FENCED]"), "{errors}");
+    }
     assert!(done(&m1, &["get", "members", "m1"]).contains("fenced"));
     let (code, _, told) = at(&m1, &["get", "rms"]);
     let is_told = told.contains("this member may not decide: its lease is over; the arbiter does");
