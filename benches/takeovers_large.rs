@@ -40,6 +40,8 @@ const RM: &str = "bench";
 const MEMBERS: usize = 3;
 /// Time between two asks.
 const TICK: Duration = Duration::from_millis(15);
+/// Time between two moves. After several sessions of less than a second, clients pause.
+const BETWEEN_MOVES: Duration = Duration::from_millis(1_200);
 /// Takeovers between two comparisons of the books.
 const BETWEEN_BOOKS: usize = 25;
 const QUEUES: &str =
@@ -205,7 +207,7 @@ impl Game {
                 self.members.start_one().await;
                 self.members.until_known().await;
             } else {
-                sleep(Duration::from_millis(500)).await;
+                sleep(BETWEEN_MOVES).await;
             }
             if number % BETWEEN_BOOKS == 0 || number == n {
                 self.compare().await;
