@@ -135,8 +135,7 @@ impl Membership {
             let silence = view.silence(&id, now).unwrap_or_default();
             return OperationRefusal::Silent { member, silence: Duration::from_nanos(silence) };
         }
-        let link = self.links().of(&record.owner);
-        let why = link.map_or_else(|| "there is no connection".to_owned(), |link| link.problem());
+        let why = self.links().to(record).problem();
         let address = record.details.internal.clone();
         OperationRefusal::Unreachable { member, address, why, grpc }
     }

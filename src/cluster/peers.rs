@@ -199,7 +199,7 @@ impl Links {
     }
 
     /// The connection to the member with this record, which is made if there is none.
-    fn to(&self, record: &MemberRecord) -> Arc<Link> {
+    pub(super) fn to(&self, record: &MemberRecord) -> Arc<Link> {
         let (owner, address) = (&record.owner, &record.details.internal);
         let mut links = locked(&self.links);
         let kept = links.entry(owner.clone()).or_insert_with(|| self.connect(owner, address, true));
