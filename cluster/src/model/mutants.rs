@@ -64,7 +64,7 @@ fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
         (Rule::EpochAboveFloor, with(2, &[2, 1], 6, 0, restores), "went back"),
         (Rule::EndsBeforeHandOver, with(2, &[0, 1], 1, 2, orders), two),
         (Rule::HandsOverWanted, with(3, &[0, 0], 2, 0, &[]), "members apart"),
-        (Rule::SparesMembersThatTakeNone, with(2, &[0, 1], 6, 1, &[Kind::Drains]), "takes none"),
+        (Rule::SparesMembersThatTakeNone, with(2, &[0, 1], 8, 2, &[Kind::Drains]), "takes none"),
         (Rule::DeregistersOwnEpoch, with(2, &[1, 1], 1, 1, orders), two),
         (Rule::EndsBeforeLeaving, with(2, &[0, 1], 1, 2, orders), two),
     ]
