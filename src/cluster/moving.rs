@@ -135,7 +135,8 @@ impl Membership {
             let silence = view.silence(&id, now).unwrap_or_default();
             return OperationRefusal::Silent { member, silence: Duration::from_nanos(silence) };
         }
-        let why = self.links().to(record).problem();
+        let link = self.links().of(&record.owner);
+        let why = link.map_or_else(|| "there is no connection".to_owned(), |link| link.problem());
         let address = record.details.internal.clone();
         OperationRefusal::Unreachable { member, address, why, grpc }
     }

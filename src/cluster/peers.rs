@@ -198,8 +198,13 @@ impl Links {
         }
     }
 
+    /// The connection to a member, if there is one.
+    pub(super) fn of(&self, owner: &Owner) -> Option<Arc<Link>> {
+        locked(&self.links).get(owner).map(|kept| Arc::clone(&kept.link))
+    }
+
     /// The connection to the member with this record, which is made if there is none.
-    pub(super) fn to(&self, record: &MemberRecord) -> Arc<Link> {
+    fn to(&self, record: &MemberRecord) -> Arc<Link> {
         let (owner, address) = (&record.owner, &record.details.internal);
         let mut links = locked(&self.links);
         let kept = links.entry(owner.clone()).or_insert_with(|| self.connect(owner, address, true));

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use monoceros_cluster_store::ClusterName;
 use monoceros_cluster_store::etcd::Etcd;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Request, Status};
 
@@ -37,24 +37,26 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Secret of a client process.
 const PROOF: Option<&str> = Some("the secret of the first process");
 
-/// The right to use the machine: a member that gets no processor loses its lease.
-static ALONE: Mutex<()> = Mutex::const_new(());
+/// Beds at a time: most of their time is that of leases, but a member that gets no processor loses
+/// its own.
+static PLACES: Semaphore = Semaphore::const_new(N_PLACES as usize);
+const N_PLACES: u32 = 3;
 
-/// An etcd, and the right to use the machine.
+/// An etcd, and a place on the machine.
 struct Bed {
     etcd: Server,
-    _alone: MutexGuard<'static, ()>,
+    _place: SemaphorePermit<'static>,
 }
 
 impl Bed {
     /// `None` without a program of etcd.
     async fn new() -> Option<Self> {
         let program = Program::packaged().or_else(Program::built)?;
-        let alone = ALONE.lock().await;
+        let place = PLACES.acquire().await.unwrap();
         let etcd = Server::new(&program, &[]).unwrap();
         let name = ClusterName::new("first").unwrap();
         ready(&Etcd::new(&name, options(&etcd)).unwrap()).await.unwrap();
-        Some(Self { etcd, _alone: alone })
+        Some(Self { etcd, _place: place })
     }
 
     /// Starts a member.

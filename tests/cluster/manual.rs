@@ -104,7 +104,7 @@ fn manual(folder: &std::path::Path) -> (String, BTreeMap<&'static str, String>) 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_of_the_manual_run() {
     let Some(program) = Program::packaged().or_else(Program::built) else { return };
-    let _alone = ALONE.lock().await;
+    let _all = PLACES.acquire_many(N_PLACES).await.unwrap();
     let mut shell = Shell::new(&program);
     let (text, addresses) = manual(&shell.folder);
     let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
