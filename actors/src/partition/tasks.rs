@@ -33,9 +33,10 @@ impl Task {
 impl Partition {
     /// Sends the baton out for one task of the step, or does it here.
     pub(super) fn perform(&mut self, task: Task, mut baton: Box<Baton>) -> AtHome {
-        match &task {
-            Task::Visit(_, ops) => self.plan_visit(ops, &mut baton),
-            _ => (baton.gathered.goes_on, baton.gathered.reports_on) = (false, false),
+        if let Task::Visit(_, ops) = &task {
+            self.plan_visit(ops, &mut baton);
+        } else {
+            (baton.gathered.goes_on, baton.gathered.reports_on) = (false, false);
         }
         match task {
             Task::Visit(slot, ops) => return Self::visit(slot, ops, baton),

@@ -67,8 +67,8 @@ impl Cause {
     /// The causes of these names, separated by commas.
     pub fn named(names: &str) -> Vec<Self> {
         let known = Self::ALL.into_iter().chain([Self::LoseStore]);
-        let named = |cause: &Self| names.split(',').any(|name| format!("{cause:?}") == name);
-        known.filter(named).collect()
+        let is_asked = |cause: &Self| names.split(',').any(|name| format!("{cause:?}") == name);
+        known.filter(is_asked).collect()
     }
 
     /// Its row in the table.
