@@ -5,9 +5,9 @@
 //! member answers goes to the client as it came.
 //!
 //! # Members that have just lost a resource manager
-//! A request that is passed on names its resource manager ([`name_rm`]). A member that does not
+//! A request that is passed on names its resource manager (`name_rm`). A member that does not
 //! serve that one reads the claim, and answers `NOT_OWNER` if it names another member
-//! ([`misdirected`]). The first member then reads the claim, too, and passes the request on again.
+//! (`misdirected`). The first member then reads the claim, too, and passes the request on again.
 
 use std::borrow::Cow;
 use std::fmt;
