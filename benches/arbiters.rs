@@ -1,4 +1,4 @@
-//! What membership in a cluster adds to a decision: CPU time of a service that is a member on etcd,
+//! CPU time that membership in a cluster adds to a decision: a service that is a member on etcd,
 //! alone or beside two others, against one without an arbiter.
 //!
 //! `cargo bench --bench arbiters`, or `-- 15` for another number of pairs than nine, or `-- one` for

@@ -53,7 +53,7 @@ pub struct Books {
     pub served: (u64, Instant),
     /// Time to make the last report.
     pub reporting: Duration,
-    /// What contradicts the history.
+    /// Faults: entries that contradict the history.
     pub lost: Vec<String>,
     pub doubled: Vec<String>,
 }

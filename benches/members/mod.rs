@@ -34,7 +34,7 @@ pub struct Members {
     n_started: usize,
 }
 
-/// One member.
+/// Process of one member.
 pub struct Member {
     pub id: String,
     pub service: Service,

@@ -30,7 +30,7 @@ pub(super) struct Cluster {
     pub(super) rm: String,
     /// The selected partition.
     pub(super) partition: String,
-    /// What was printed about lists of a cluster that are not whole.
+    /// Text printed last about lists of a cluster that are not whole.
     pub(super) gaps: Gaps,
     /// Whether it was printed that no resource manager is registered.
     says_default: bool,

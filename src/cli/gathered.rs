@@ -2,8 +2,8 @@
 //! an answer, and all rows if the member that was asked may not decide.
 //!
 //! # Invariant
-//! What a list lacks is told on standard error, once until it changes: the list itself stays a
-//! document that programs can read.
+//! Standard error names what a list lacks, once until that changes. The list itself stays a document
+//! that programs can read.
 
 use std::io::{self, Write as _};
 

@@ -130,8 +130,8 @@ impl<'a> NewAllocation<'a> {
         self.write_others_to(message);
     }
 
-    /// As [`Self::write_to`], where `message` has the allocation `before`, whose amount is not
-    /// written again if this allocation has the same: allocations in a row often have.
+    /// Overwrites `message`, which holds the allocation `before`, with this one. The amount is
+    /// written only if it differs: allocations in a row often have the same.
     pub fn write_over(self, before: NewAllocation<'_>, message: &mut si::Allocation) {
         let (this, that) = (&self.allocated.spec.resources, &before.allocated.spec.resources);
         if Arc::ptr_eq(this, that) || this == that {

@@ -35,7 +35,7 @@ struct Left {
     knowledge: Knowledge,
 }
 
-/// What a client knows of the cluster.
+/// Knowledge of the cluster that a client passes to the next one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knowledge {
     /// The addresses, and the next one to try. `None` for the first client.

@@ -295,7 +295,7 @@ async fn messages_of_a_lost_owner_are_not_delivered() {
     program.ask("a").await;
     sleep(Duration::from_secs(2)).await;
     members.kill("m1");
-    // By now the answer is queued for the program.
+    // The answer is queued for the program by now.
     sleep(Duration::from_secs(1)).await;
     assert_eq!(program.placed("a").await, "m2");
 }

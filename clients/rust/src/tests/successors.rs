@@ -89,7 +89,7 @@ async fn a_client_hears_nothing_more_of_the_lost_owner_before_its_end() {
     program.ask("a").await;
     sleep(Duration::from_secs(2)).await;
     members.kill("m1");
-    // By now the answer is queued for the program.
+    // The answer is queued for the program by now.
     sleep(Duration::from_secs(1)).await;
     let next = program.next().await;
     assert!(matches!(next, Event::Ended(_)), "{next:?}");
