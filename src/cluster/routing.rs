@@ -227,14 +227,6 @@ pub(super) fn grpc_of(record: &MemberRecord) -> Option<String> {
 }
 
 impl Routing for Membership {
-    fn has_others(&self) -> bool {
-        let me = self.me().member;
-        self.view().is_some_and(|view| {
-            let mut records = view.members.values().map(|record| &record.value);
-            records.any(|record| record.life == Life::Alive && record.owner.member != me)
-        })
-    }
-
     fn others(&self) -> Vec<Arc<dyn Remote>> {
         let Some(view) = self.view() else { return Vec::new() };
         let counted = |peer: Peer| {

@@ -45,10 +45,7 @@ pub const MISSING_HEADER: &str = "x-monoceros-missing-members";
 
 /// The other members of the cluster, and what they serve.
 pub trait Routing: Send + Sync {
-    /// Whether another member lives.
-    fn has_others(&self) -> bool;
-
-    /// The other members that live.
+    /// The other members that live, as far as is known here.
     fn others(&self) -> Vec<Arc<dyn Remote>>;
 
     /// The ids of all resource managers that a member serves, as far as is known here.

@@ -74,7 +74,8 @@ pub(super) async fn answer<S: Reads>(
         Endpoint::Sessions => Some(Form::Sessions),
         _ => None,
     };
-    if let Some(form) = list.filter(|_| parts.method == Method::GET) {
+    let is_shared = parts.method == Method::GET && !routing.others().is_empty();
+    if let Some(form) = list.filter(|_| is_shared) {
         return gathered(edge, routing, endpoint, parts, caller, form).await;
     }
     if endpoint == Endpoint::Config {

@@ -205,10 +205,10 @@ async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> 
     let response = match admitted(edge.guard, &parts).await {
         Ok((endpoint, caller)) => match &edge.routing {
             Some(_) if parts.headers.contains_key(FORWARDED_HEADER) => members::refused(),
-            Some(routing) if routing.has_others() => {
+            Some(routing) => {
                 members::answer(&edge, &**routing, endpoint, &parts, &caller, body).await
             }
-            Some(_) | None => found(&edge, endpoint, &parts, &caller, body).await,
+            None => found(&edge, endpoint, &parts, &caller, body).await,
         },
         Err(response) => response,
     };

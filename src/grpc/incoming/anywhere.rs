@@ -87,6 +87,9 @@ pub(super) async fn answer(
 ) -> Response<Body> {
     match subject(common.shapes.shape(method.request), routing, call) {
         Ok(Subject::Here) => here(false).await,
+        Ok(Subject::Sessions | Subject::Partitions) if routing.others().is_empty() => {
+            here(false).await
+        }
         Ok(Subject::Rm(rm_id)) => match by_owner(routing, &rm_id, call).await {
             Some(answer) => answer,
             None => here(false).await,
@@ -372,10 +375,6 @@ mod tests {
     struct Others(Vec<Member>);
 
     impl Routing for Others {
-        fn has_others(&self) -> bool {
-            true
-        }
-
         fn others(&self) -> Vec<Arc<dyn Remote>> {
             self.0.iter().map(|it| Arc::new(it.clone()) as Arc<dyn Remote>).collect()
         }

@@ -188,13 +188,12 @@ where
         };
         let common = Arc::clone(&self.common);
         let of_member = is_of_member(&request);
-        let routing = self.routing.clone().filter(|routing| {
-            let is_routed = if method.is_stream {
+        let routing = self.routing.clone().filter(|_| {
+            if method.is_stream {
                 is_of_one_rm(path)
             } else {
                 !of_member && (kind == CallKind::Registration || may_go_elsewhere(path))
-            };
-            is_routed && (of_member || routing.has_others())
+            }
         });
         let of_others = self.routing.clone().filter(|_| of_member && !method.is_stream);
         Box::pin(async move {

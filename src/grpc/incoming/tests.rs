@@ -70,10 +70,6 @@ impl Remote for Owner {
 struct Cluster(Arc<Log>);
 
 impl Routing for Cluster {
-    fn has_others(&self) -> bool {
-        true
-    }
-
     fn others(&self) -> Vec<Arc<dyn Remote>> {
         vec![Arc::new(Owner(Arc::clone(&self.0)))]
     }

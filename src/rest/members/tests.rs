@@ -57,10 +57,6 @@ impl Remote for Fake {
 struct Others(Vec<Fake>);
 
 impl Routing for Others {
-    fn has_others(&self) -> bool {
-        true
-    }
-
     fn others(&self) -> Vec<Arc<dyn Remote>> {
         self.0.iter().map(|it| Arc::new(it.clone()) as Arc<dyn Remote>).collect()
     }
