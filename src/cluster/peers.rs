@@ -134,7 +134,11 @@ impl Service<Request<Body>> for Channel {
             let sender = link.sender().await;
             let mut sender = sender.ok_or_else(|| unavailable("cannot be reached"))?;
             *request.uri_mut() = with_origin(request.uri());
-            let answered = sender.send_request(request).await;
+            let answered = sender.send_request(request);
+            // A request that meets the end of the connection stays with its senders, and ends with
+            // the last of them.
+            drop(sender);
+            let answered = answered.await;
             let response = answered.map_err(|error| {
                 debug!(member, %error, "call of another member without an answer");
                 unavailable("does not answer")
@@ -282,7 +286,12 @@ fn sender_header(me: &Owner) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use futures::future::join_all;
     use monoceros_cluster::{Details, Version, Versioned};
+    use tokio::net::TcpListener;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
 
@@ -320,6 +329,31 @@ mod tests {
         links.follow(&read(&[]), &me);
         links.follow(&read(&[]), &me);
         assert!(locked(&links.links).is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn each_call_ends_on_a_line_that_comes_and_goes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let accept = tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+        let (links, mut present) = (Links::default(), record("m", 1));
+        present.details = Arc::new(Details { internal: address, ..Details::default() });
+        let channel = Channel { owner: present.owner.clone(), link: links.to(&present) };
+        let begun = Instant::now();
+        let calls = (0..64).map(|_| {
+            let mut channel = channel.clone();
+            tokio::spawn(async move {
+                while begun.elapsed() < Duration::from_secs(1) {
+                    let called = channel.call(Request::new(Body::empty()));
+                    let called = timeout(Duration::from_secs(10), called).await;
+                    assert!(called.expect("the call ends").is_err());
+                }
+            })
+        });
+        for ended in join_all(calls).await {
+            ended.unwrap();
+        }
+        accept.abort();
     }
 
     #[test]
