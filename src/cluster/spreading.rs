@@ -7,9 +7,10 @@
 //! less load than this. So does an RM that shows a proof while its owner is silent, which any member
 //! may claim at once. RMs that were just assigned count at once, since no record shows them yet.
 //!
-//! # Members that were drained a moment ago
-//! A member shows that it is drained with its next renewal. One that was chosen before refuses the
-//! RM, which is then served here, or by the next member if this one is drained, too.
+//! # Members that cannot take an RM
+//! A member shows that it is drained with its next renewal, and one that lost its way to the arbiter
+//! shows nothing. One that was chosen before refuses the RM, which is then served here, or by the
+//! next member if this one is drained, too.
 //!
 //! # Invariant
 //! A registration that another member has passed on is not passed on again.
@@ -100,8 +101,9 @@ impl Membership {
                 Some(Made::Accepted | Made::Refused) => {
                     return Err(ClaimRefusal::NotOwner { member, owner });
                 }
-                // Drained or ending since its record was read, or the claim names another member.
-                Some(Made::Leaving | Made::AtNoOwner) | None => {
+                // Something has changed since its record was read, or the claim names another member.
+                Some(Made::Leaving | Made::NotNow | Made::AtNoOwner) | None => {
+                    call.forget_answer();
                     if !self.operator.is_draining() {
                         return Ok(());
                     }
@@ -113,14 +115,13 @@ impl Membership {
     }
 
     /// Makes a registration at another member, and notes it as the owner if it accepts. `None`: no
-    /// answer came. The answer goes to the client if the member accepted or refused the RM.
+    /// answer came. The answer goes to the client unless it is forgotten.
     async fn pass_to(&self, rm: &RmId, call: &PassableCall, peer: &Peer) -> Option<Made> {
         self.count_forward(ForwardKind::Registration);
         let made = call.make_at(peer, ANSWER_PATIENCE).await;
         match &made {
             Ok(Made::Accepted) => self.note_owner(rm, peer.owner()),
-            Ok(Made::Leaving) => call.forget_answer(),
-            Ok(Made::Refused | Made::AtNoOwner) => {}
+            Ok(_) => {}
             Err(status) => {
                 debug!(member = peer.id(), why = status.message(), "no answer to a registration");
             }
@@ -152,8 +153,11 @@ impl Membership {
         }
         let rm = RmId(claimant.rm_id.as_str().into());
         match self.pass_to(&rm, call, &peer).await {
-            Some(Made::Accepted | Made::Refused) => Err(redirect),
-            Some(Made::Leaving | Made::AtNoOwner) | None => Ok(()),
+            Some(Made::Accepted | Made::Refused | Made::NotNow) => Err(redirect),
+            Some(Made::Leaving | Made::AtNoOwner) | None => {
+                call.forget_answer();
+                Ok(())
+            }
         }
     }
 
@@ -262,7 +266,7 @@ impl Membership {
 
 async fn made_at(peer: &Peer, call: &PassableCall) -> Forwarded {
     match call.make_at(peer, ANSWER_PATIENCE).await {
-        Ok(Made::Accepted | Made::Refused | Made::Leaving) => Forwarded::Answered,
+        Ok(Made::Accepted | Made::Refused | Made::Leaving | Made::NotNow) => Forwarded::Answered,
         Ok(Made::AtNoOwner) => Forwarded::NotOwner,
         Err(status) => {
             debug!(member = peer.id(), why = status.message(), "no answer to a registration");

@@ -37,6 +37,8 @@ pub(crate) const GATHER_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) const NOT_OWNER: &str = "NOT_OWNER";
 /// Reason of a member that ends or is drained.
 const SHUTTING_DOWN: &str = "SHUTTING_DOWN";
+/// Other reasons of a member that a third one need not have.
+const NOT_NOW: [&str; 3] = ["MEMBER_FENCED", "CLAIM_CONTENDED", "ARBITER_UNAVAILABLE"];
 /// Number of times that the claim is read again because the member that it named does not serve the
 /// resource manager.
 pub(crate) const TRIES: usize = 3;
@@ -104,6 +106,9 @@ pub enum Made {
     Refused,
     /// It refused the call because it ends or is drained.
     Leaving,
+    /// It refused the call for another reason that a third member need not have: it is fenced, is
+    /// busy with the resource manager, or does not reach the arbiter.
+    NotNow,
     /// It does not serve the resource manager.
     AtNoOwner,
 }
@@ -202,6 +207,8 @@ impl PassableCall {
         }
         let made = if has_reason(&response, SHUTTING_DOWN) {
             Made::Leaving
+        } else if NOT_NOW.iter().any(|reason| has_reason(&response, reason)) {
+            Made::NotNow
         } else if is_refusal(&response) {
             Made::Refused
         } else {
@@ -353,6 +360,8 @@ mod tests {
             (vec![("grpc-status", "0")], Made::Accepted),
             (vec![("grpc-status", "7")], Made::Refused),
             (vec![("grpc-status", "14"), (REASON_TRAILER, "SHUTTING_DOWN")], Made::Leaving),
+            (vec![("grpc-status", "14"), (REASON_TRAILER, "CLAIM_CONTENDED")], Made::NotNow),
+            (vec![("grpc-status", "14"), (REASON_TRAILER, "OWNER_UNREACHABLE")], Made::Refused),
             (vec![("grpc-status", "14"), (REASON_TRAILER, "NOT_OWNER")], Made::AtNoOwner),
         ] {
             let call = PassableCall::new(&Request::new(()), Bytes::new());

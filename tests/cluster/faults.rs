@@ -256,6 +256,24 @@ async fn a_restored_backup_fences_all_members_until_it_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_rm_without_an_owner_is_served_though_the_less_loaded_member_has_lost_etcd() {
+    let Some(bed) = Bed::new().await else { return };
+    let m1 = bed.start("m1");
+    until_ready(&m1).await;
+    assert_eq!(register(&m1, "first", None).await.unwrap(), 1);
+    let etcd = bed.etcd.endpoint();
+    let etcd = etcd.trim_start_matches("http://").parse::<SocketAddr>().unwrap();
+    let line = Proxy::start(etcd).await;
+    let endpoint = format!("http://{}", line.address);
+    let m2 = bed.start_with("m2", &[("CLUSTER__ENDPOINTS", &*endpoint)]);
+    acquainted(&[&m1, &m2]).await;
+    // Its record does not show it yet.
+    line.lead_to(None);
+    register(&m1, "second", None).await.unwrap();
+    is_allocated(&served(&m1, "second").await, "a1").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_a_killed_member_that_comes_back_are_free_by_a_proof_or_after_the_lease() {
     let Some(bed) = Bed::new().await else { return };
     // Alone, so that no resource manager is handed on.
