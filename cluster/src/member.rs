@@ -48,8 +48,12 @@ pub enum Event {
     /// A registration arrived.
     Register(Registration),
     /// The owner answered a forwarded registration, or did not. Once for each [`Effect::Forward`],
-    /// with its call. Ignored if another registration of the RM is under way by now.
+    /// with its call. Ignored if the registration has its answer by now.
     ForwardEnded(CallId, RmId, Forwarded),
+    /// The client of a registration has given up. Comes after its [`Event::Register`], and in place
+    /// of [`Event::ForwardEnded`] too. The registration is refused as soon as no request of it is
+    /// open, unless its claim is won meanwhile. Ignored if it has its answer.
+    Abandoned(CallId, RmId),
     /// An operator wants an RM served by another member.
     HandOver(RmId, Owner),
     /// The RM deregistered in the session with this epoch. Has its turn after another task of the RM.
@@ -76,7 +80,7 @@ pub enum Forwarded {
     Answered,
     /// The member that was asked does not own the RM (any more).
     NotOwner,
-    /// No answer came within 1 s.
+    /// No answer came in time.
     NoAnswer,
 }
 
@@ -294,6 +298,7 @@ impl Member {
             Event::Reply(operation, reply) => self.hear(now, operation, reply, out),
             Event::Register(registration) => self.register(now, registration, out),
             Event::ForwardEnded(call, rm, ended) => self.forward_ended(call, &rm, ended, out),
+            Event::Abandoned(call, rm) => self.abandoned(call, &rm, out),
             Event::HandOver(rm, to) => self.begin_hand_over(rm, to, out),
             Event::Deregister(rm, epoch) => self.begin_deregistration(rm, epoch, out),
             Event::Free(rm, epoch) => self.begin_freeing(now, rm, epoch, out),

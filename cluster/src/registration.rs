@@ -19,6 +19,10 @@
 //! was won, and after the clock was looked at once more. A registration that gives up without
 //! knowing its result is harmless: its compare-and-set names a version, so it is void as soon as
 //! any other is won.
+//!
+//! A registration whose client has given up begins nothing new: it is not forwarded, writes no wish
+//! and claims nothing. The client may have a session at another member by now, which the
+//! registration would end. Only a claim that is already being written goes on.
 
 use crate::arbiter::{Outcome, Reply, Request};
 use crate::member::{Effect, EndReason, Forwarded, Member, Operation, Session, Status};
@@ -36,6 +40,9 @@ pub(crate) struct Registering {
     tries: u8,
     /// Tries left to send the compare-and-set again.
     resends: u8,
+    /// Whether the client has given up. The next reply of the arbiter ends the registration, unless
+    /// it shows that a claim was won.
+    pub(crate) is_abandoned: bool,
     step: Step,
 }
 
@@ -95,13 +102,44 @@ impl Member {
             session.holder = registration.holder;
             return out.push(Effect::Answer(registration.call, Ok(session.epoch)));
         }
-        let task =
-            Registering { registration, tries: TRIES, resends: TRIES, step: Step::ReadingClaim };
+        let task = Registering {
+            registration,
+            tries: TRIES,
+            resends: TRIES,
+            is_abandoned: false,
+            step: Step::ReadingClaim,
+        };
         self.begin_from_the_top(rm, Box::new(task), out);
     }
 
-    /// Begins again with a read of the claim.
+    /// Ends a registration whose client has given up: at once if it was forwarded, else with the
+    /// reply to the request that is open.
+    pub(crate) fn abandoned(&mut self, call: CallId, rm: &RmId, out: &mut Vec<Effect>) {
+        let Some(Task::Registering(task)) = self.tasks.get_mut(rm) else { return };
+        if task.registration.call != call {
+            return;
+        }
+        task.is_abandoned = true;
+        self.refuse_forwarded(rm, Refusal::Abandoned, out);
+        self.leave_when_done(out);
+    }
+
+    /// Refuses the registration of an RM if it was forwarded. It has no request to the arbiter open,
+    /// and the end of its forward, which comes later, is ignored.
+    pub(crate) fn refuse_forwarded(&mut self, rm: &RmId, refusal: Refusal, out: &mut Vec<Effect>) {
+        let Some(Task::Registering(task)) = self.tasks.get(rm) else { return };
+        if task.is_forwarding() {
+            refuse(task, refusal, out);
+            self.tasks.remove(rm);
+            self.begin_waiting_deregistration(rm.clone(), out);
+        }
+    }
+
+    /// Begins again with a read of the claim, unless the client has given up.
     fn begin_from_the_top(&mut self, rm: RmId, mut task: Box<Registering>, out: &mut Vec<Effect>) {
+        if task.is_abandoned {
+            return refuse(&task, Refusal::Abandoned, out);
+        }
         if task.tries == 0 {
             return refuse(&task, Refusal::Contended, out);
         }
@@ -121,6 +159,9 @@ impl Member {
         out: &mut Vec<Effect>,
     ) {
         match (task.step.clone(), reply) {
+            (Step::ReadingClaim | Step::ReadingOwner { .. }, _) if task.is_abandoned => {
+                refuse(&task, Refusal::Abandoned, out);
+            }
             (Step::ReadingClaim, Reply::Read(found, _)) => {
                 self.claim_read(now, rm, task, found.and_then(Versioned::into_claim), out);
             }
@@ -357,9 +398,10 @@ fn refuse(task: &Registering, refusal: Refusal, out: &mut Vec<Effect>) {
     out.push(Effect::Answer(task.registration.call, Err(refusal)));
 }
 
-/// Counts that a compare-and-set is sent again. Refuses after the last time.
+/// Counts that a compare-and-set is sent again. Refuses after the last time, and if the client has
+/// given up.
 fn count_resend(mut task: Box<Registering>, out: &mut Vec<Effect>) -> Option<Box<Registering>> {
-    if task.resends == 0 {
+    if task.resends == 0 || task.is_abandoned {
         refuse(&task, Refusal::ArbiterUnavailable, out);
         return None;
     }
@@ -367,7 +409,6 @@ fn count_resend(mut task: Box<Registering>, out: &mut Vec<Effect>) -> Option<Box
     Some(task)
 }
 
-#[cfg(test)]
 impl Registering {
     /// Whether it waits for another member.
     pub(crate) fn is_forwarding(&self) -> bool {

@@ -47,6 +47,9 @@ pub enum Refusal {
     /// The registration was forwarded to a member that does not own the RM.
     #[error("the owner is member `{}`", .0.member.0)]
     NotOwner(Owner),
+    /// The client has given up the registration.
+    #[error("the client has given up the registration")]
+    Abandoned,
     /// Another process of the RM registered after this one had its session, or this registration is
     /// older than another of the same process.
     #[error("the resource manager was registered again by another process, or later")]

@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tonic::metadata::AsciiMetadataValue;
 
 use super::lookup::Lookups;
@@ -92,6 +93,8 @@ struct Call {
     /// Why the last request of the registration to the arbiter failed, if the reason is another
     /// one than that no answer came.
     failure: Option<String>,
+    /// Cancelled when the client has given up.
+    abandoned: CancellationToken,
     answer: oneshot::Sender<Result<u64, ClaimRefusal>>,
 }
 
@@ -259,6 +262,12 @@ impl Membership {
         self.state().calls.get(&call)?.passable.clone()
     }
 
+    /// The token that is cancelled when the client of a registration gives up.
+    pub(super) fn abandonment_of(&self, call: CallId) -> CancellationToken {
+        let state = self.state();
+        state.calls.get(&call).map(|call| call.abandoned.clone()).unwrap_or_default()
+    }
+
     /// Whether the gRPC edge of another member can be reached.
     pub(super) fn probe(&self, address: String) -> BoxFuture<'static, bool> {
         (self.probe)(address)
@@ -312,30 +321,50 @@ impl Membership {
             Refusal::NotOwner(owner) | Refusal::HandingOver(owner) => {
                 ClaimRefusal::NotOwner { member: id(&owner), owner: self.address_of(&owner) }
             }
+            Refusal::Abandoned => ClaimRefusal::Abandoned,
             Refusal::Superseded => ClaimRefusal::Superseded,
         }
     }
 
-    /// Claims a resource manager for this member.
+    /// Claims a resource manager for this member, unless the client has given up.
     async fn claim_here(&self, claimant: Claimant) -> Result<u64, ClaimRefusal> {
         let handle = self.handle().ok_or(ClaimRefusal::Fenced)?;
         let call = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         let (instance, passable) = (claimant.instance.clone(), claimant.call.clone());
         if self.operator.is_draining() {
             self.refuse_drained(&claimant).await?;
         }
+        // Other members may have been asked for seconds.
+        let abandoned = claimant.abandoned.clone();
+        if abandoned.is_cancelled() {
+            return Err(ClaimRefusal::Abandoned);
+        }
         let registration = registration(call, claimant);
         let rm = registration.rm.clone();
         let before = Before::of(&handle.view().borrow(), &rm);
-        self.state()
-            .calls
-            .insert(call, Call { rm, instance, before, passable, failure: None, answer });
+        let waiting = Call {
+            rm: rm.clone(),
+            instance,
+            before,
+            passable,
+            failure: None,
+            abandoned: abandoned.clone(),
+            answer,
+        };
+        self.state().calls.insert(call, waiting);
         if let Err(refusal) = handle.register(registration) {
             self.state().calls.remove(&call);
             return Err(self.refusal(refusal));
         }
-        answered.await.unwrap_or(Err(ClaimRefusal::Fenced))
+        let answer = if let Some(answer) = abandoned.run_until_cancelled(&mut answered).await {
+            answer
+        } else {
+            handle.send(Event::Abandoned(call, rm)).await;
+            // A claim that is being written may still be won.
+            answered.await
+        };
+        answer.unwrap_or(Err(ClaimRefusal::Fenced))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -166,9 +166,9 @@ impl OperatorState {
         self.end_drain();
     }
 
-    /// Counts the outcome of a registration.
+    /// Counts the outcome of a registration, unless its client has given up.
     pub(super) fn count(&self, outcome: Result<(), &ClaimRefusal>) {
-        self.metrics.claimed(match outcome {
+        let outcome = match outcome {
             Ok(()) => ClaimOutcome::Won,
             Err(ClaimRefusal::Fenced) => ClaimOutcome::Fenced,
             Err(ClaimRefusal::Leaving | ClaimRefusal::Draining { .. }) => ClaimOutcome::Leaving,
@@ -179,7 +179,9 @@ impl OperatorState {
             Err(ClaimRefusal::OwnerUnreachable { .. }) => ClaimOutcome::OwnerUnreachable,
             Err(ClaimRefusal::NotOwner { .. }) => ClaimOutcome::NotOwner,
             Err(ClaimRefusal::Superseded) => ClaimOutcome::Superseded,
-        });
+            Err(ClaimRefusal::Abandoned) => return,
+        };
+        self.metrics.claimed(outcome);
     }
 
     /// Notes a claim that was won, if another member had it.

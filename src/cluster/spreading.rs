@@ -23,6 +23,7 @@ use std::time::Duration;
 use monoceros_actors::metrics::ForwardKind;
 use monoceros_cluster::{CallId, Event, Forwarded, MemberId, Owner, RmId, less_loaded};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::membership::{Membership, OWNER_PATIENCE, SESSION_LOAD};
@@ -93,7 +94,7 @@ impl Membership {
             if call.wants_redirect() {
                 return Err(ClaimRefusal::NotOwner { member, owner });
             }
-            let made = self.pass_to(&rm, call, &peer).await;
+            let made = self.pass_to(&rm, call, &peer, &claimant.abandoned).await;
             if made != Some(Made::Accepted) {
                 self.assigned().withdraw(&peer.owner().member, beat);
             }
@@ -115,10 +116,16 @@ impl Membership {
     }
 
     /// Makes a registration at another member, and notes it as the owner if it accepts. `None`: no
-    /// answer came. The answer goes to the client unless it is forgotten.
-    async fn pass_to(&self, rm: &RmId, call: &PassableCall, peer: &Peer) -> Option<Made> {
+    /// answer came, or the client has given up. The answer goes to the client unless it is forgotten.
+    async fn pass_to(
+        &self,
+        rm: &RmId,
+        call: &PassableCall,
+        peer: &Peer,
+        abandoned: &CancellationToken,
+    ) -> Option<Made> {
         self.count_forward(ForwardKind::Registration);
-        let made = call.make_at(peer, ANSWER_PATIENCE).await;
+        let made = abandoned.run_until_cancelled(call.make_at(peer, ANSWER_PATIENCE)).await?;
         match &made {
             Ok(Made::Accepted) => self.note_owner(rm, peer.owner()),
             Ok(_) => {}
@@ -152,7 +159,7 @@ impl Membership {
             return Err(redirect);
         }
         let rm = RmId(claimant.rm_id.as_str().into());
-        match self.pass_to(&rm, call, &peer).await {
+        match self.pass_to(&rm, call, &peer, &claimant.abandoned).await {
             Some(Made::Accepted | Made::Refused | Made::NotNow) => Err(redirect),
             Some(Made::Leaving | Made::AtNoOwner) | None => {
                 call.forget_answer();
@@ -241,11 +248,34 @@ impl Membership {
     }
 
     /// Makes a registration at the owner, or sends the client there, and reports to the driver how
-    /// that ended.
+    /// that ended. Ends at once if the client gives up.
     pub(super) async fn forward(self: Arc<Self>, call: CallId, rm: RmId, owner: Owner) {
-        self.note_owner(&rm, &owner);
+        let abandoned = self.abandonment_of(call);
+        let ended = abandoned.run_until_cancelled(self.made_at_owner(call, &rm, &owner)).await;
+        let Some(handle) = self.handle() else { return };
+        let Some((ended, address)) = ended else {
+            handle.send(Event::Abandoned(call, rm)).await;
+            return;
+        };
+        // The driver comes first: it refuses another registration while this one is open.
+        handle.send(Event::ForwardEnded(call, rm, ended)).await;
+        if ended == Forwarded::Answered {
+            let member = owner.member.0.to_string();
+            self.refuse_call(call, ClaimRefusal::NotOwner { member, owner: address });
+        }
+    }
+
+    /// Makes a registration at the owner, if that can be reached. Returns how that ended, and the
+    /// owner's gRPC address.
+    async fn made_at_owner(
+        &self,
+        call: CallId,
+        rm: &RmId,
+        owner: &Owner,
+    ) -> (Forwarded, Option<String>) {
+        self.note_owner(rm, owner);
         let passable = self.call_of(call);
-        let (peer, address) = self.found_owner(&owner).await;
+        let (peer, address) = self.found_owner(owner).await;
         let ended = match (&peer, passable) {
             (Some(peer), Some(passable)) if !passable.wants_redirect() => {
                 self.count_forward(ForwardKind::Registration);
@@ -254,13 +284,7 @@ impl Membership {
             _ if self.reaches(peer.as_ref(), address.as_deref()).await => Forwarded::Answered,
             _ => Forwarded::NoAnswer,
         };
-        let Some(handle) = self.handle() else { return };
-        // The driver comes first: it refuses another registration while this one is open.
-        handle.send(Event::ForwardEnded(call, rm, ended)).await;
-        if ended == Forwarded::Answered {
-            let member = owner.member.0.to_string();
-            self.refuse_call(call, ClaimRefusal::NotOwner { member, owner: address });
-        }
+        (ended, address)
     }
 }
 

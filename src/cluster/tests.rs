@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // The lint sees no tests behind two conditions.
 
 mod draining;
+mod forwards;
 mod groups;
 mod moves;
 mod routes;
@@ -79,6 +80,15 @@ impl Cluster {
 
     /// Starts a process that has an address for other members.
     fn start_at(&self, id: &str, reaches: bool, internal: Option<&str>) -> Process {
+        if reaches {
+            self.start_with(id, |_| async { true }.boxed(), |_| async { true }.boxed(), internal)
+        } else {
+            self.start_with(id, |_| async { false }.boxed(), |_| async { false }.boxed(), internal)
+        }
+    }
+
+    /// Starts a process that finds out in these ways whether it reaches owners, and whether they act.
+    fn start_with(&self, id: &str, probe: Probe, acts: Acts, internal: Option<&str>) -> Process {
         let settings = Settings::load(None, &Flags::default()).unwrap();
         let handle = Scheduler::builder().start_local().unwrap();
         let (front, healthy) = Healthy::watched();
@@ -88,11 +98,6 @@ impl Cluster {
         cluster.advertise.internal = internal.map(str::to_owned);
         let (grpc, rest) = (settings.grpc.address, settings.rest.address);
         let listening = Listening { grpc, rest, internal: None };
-        let (probe, acts): (Probe, Acts) = if reaches {
-            (|_| async { true }.boxed(), |_| async { true }.boxed())
-        } else {
-            (|_| async { false }.boxed(), |_| async { false }.boxed())
-        };
         let parts = Parts {
             id: id.to_owned(),
             store: Arc::new(store.clone()),

@@ -314,6 +314,8 @@ impl scheduler_server::Scheduler for Service {
         let registry = Arc::clone(&self.0.registry);
         let deadline = registry.registration_deadline();
         let request = request.into_inner();
+        // Cancels the token when this call ends, also because the client has given up.
+        let _abandons = origin.abandoned.clone().drop_guard();
         // A separate task: a client that gives up must not leave a registration half done.
         let registration =
             tokio::spawn(async move { registry.register(request, origin, deadline).await });

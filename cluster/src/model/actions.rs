@@ -31,6 +31,8 @@ pub(super) enum Action {
     ArriveTwice(usize),
     /// A forwarded registration was not answered in time.
     ForwardTimeOut(usize, RmId),
+    /// A member notices that the client of a registration has given up.
+    Abandon(usize, RmId),
     /// An RM's process leaves its session, if any, and registers at a member.
     Knock(usize, usize),
     Freeze(usize),
@@ -130,10 +132,13 @@ impl World {
                 actions.push(Action::Receive(index, operation.clone()));
             }
             for (rm, task) in &process.member.tasks {
-                if let Task::Registering(task) = task
-                    && task.is_forwarding()
-                {
+                let Task::Registering(task) = task else { continue };
+                if task.is_forwarding() {
                     actions.push(Action::ForwardTimeOut(index, rm.clone()));
+                }
+                let is_awaited = self.waiting(task.registration.call).is_some();
+                if bounds.has(Kind::Abandons) && !task.is_abandoned && !is_awaited {
+                    actions.push(Action::Abandon(index, rm.clone()));
                 }
             }
             if process.is_slow {
@@ -252,6 +257,12 @@ impl World {
                     let call = task.registration.call;
                     let event = Event::ForwardEnded(call, rm.clone(), Forwarded::NoAnswer);
                     self.handle(*index, event);
+                }
+            }
+            Action::Abandon(index, rm) => {
+                if let Some(Task::Registering(task)) = self.processes[*index].member.tasks.get(rm) {
+                    let call = task.registration.call;
+                    self.handle(*index, Event::Abandoned(call, rm.clone()));
                 }
             }
             Action::Knock(index, to) => self.knock(*index, *to),

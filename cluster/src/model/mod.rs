@@ -3,7 +3,8 @@
 //!
 //! # Events
 //! Requests to the arbiter and registrations take any time and overtake each other; a process of an
-//! RM leaves its member and registers at any other whenever it likes. This costs nothing. Each of
+//! RM leaves its member and registers at any other whenever it likes, which members of some searches
+//! notice. This costs nothing. Each of
 //! these counts as a fault: a reply that is lost or late, a request that times out and is carried
 //! out later or never, a registration that arrives twice, a process that stands still, a slow or
 //! cut line to the arbiter, a crash, a second process with the same id, an order to hand over, to
@@ -26,6 +27,7 @@
 mod actions;
 mod cases;
 mod effects;
+mod given_up;
 mod mutants;
 mod recovery;
 mod search;
@@ -41,6 +43,8 @@ enum Kind {
     Crashes,
     /// Operators move RMs and end members; RMs deregister.
     Orders,
+    /// Members notice that the client of a registration waits no longer.
+    Abandons,
     /// Operators drain members, except the last one that is not drained.
     Drains,
     /// A second process is started with the id of the first.
@@ -168,6 +172,11 @@ fn two_faults_at_once_leave_one_owner() {
 #[test]
 fn a_drained_member_hands_over_and_takes_none() {
     holds("drains", &Bounds::new(&[0, 1], 2, 2, &[Kind::Drains]));
+}
+
+#[test]
+fn clients_that_give_up_leave_one_owner() {
+    holds("abandoned", &Bounds::new(&[1, 1], 1, 1, &[Kind::Abandons]).of_members(2));
 }
 
 #[test]

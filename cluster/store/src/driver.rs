@@ -51,8 +51,9 @@ const WAKES: u32 = 5;
 /// The service around a member.
 pub trait Host: Send {
     /// Carries out an effect, and returns when it is done. Never called with [`Effect::Ask`]
-    /// and [`Effect::AskLater`]. [`Effect::Forward`] is only begun; its end is reported with [`Event::ForwardEnded`]. The
-    /// gate opens after [`Effect::Ready`].
+    /// and [`Effect::AskLater`]. [`Effect::Forward`] is only begun; its end is reported with
+    /// [`Event::ForwardEnded`], or with [`Event::Abandoned`] if the client has given up. The gate
+    /// opens after [`Effect::Ready`].
     fn carry_out(&mut self, effect: Effect);
 
     /// Whether the front answers its watchdog.

@@ -49,6 +49,9 @@ pub enum ClaimRefusal {
         /// Its gRPC address, if it is known.
         owner: Option<String>,
     },
+    /// The client has given up the registration.
+    #[error("the client has given up the registration")]
+    Abandoned,
     /// Another process of the resource manager, or a later attempt of this one, has registered.
     #[error("the resource manager was registered again by another process, or later")]
     Superseded,
@@ -63,6 +66,7 @@ impl ClaimRefusal {
             Self::Superseded => LATER,
             Self::Fenced
             | Self::Contended
+            | Self::Abandoned
             | Self::ArbiterUnavailable
             | Self::ArbiterFailed { .. }
             | Self::OwnerUnreachable { .. }
@@ -79,7 +83,10 @@ impl From<&ClaimRefusal> for Status {
             ClaimRefusal::Leaving | ClaimRefusal::Draining { .. } => {
                 (Code::Unavailable, "SHUTTING_DOWN")
             }
-            ClaimRefusal::Contended => (Code::Unavailable, "CLAIM_CONTENDED"),
+            // Nobody receives the status of a call that was given up.
+            ClaimRefusal::Contended | ClaimRefusal::Abandoned => {
+                (Code::Unavailable, "CLAIM_CONTENDED")
+            }
             ClaimRefusal::ArbiterUnavailable | ClaimRefusal::ArbiterFailed { .. } => {
                 (Code::Unavailable, "ARBITER_UNAVAILABLE")
             }

@@ -8,11 +8,13 @@
 //! * A session in a cluster is opened only for a number that [`Claims::claim`] gave, and only while
 //!   the claim is held ([`Claims::holds`]).
 //! * A session that ends for a reason of its own frees its claim, under the slot's lock.
+//! * A registration whose client has given up changes no claim, unless it is writing one already.
 
 use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 use tonic::metadata::AsciiMetadataValue;
 
 use super::super::end::ClaimRefusal;
@@ -79,6 +81,8 @@ pub struct Claimant {
     pub call: Option<PassableCall>,
     /// Whether another member has passed the call on.
     pub is_forwarded: bool,
+    /// Cancelled when the client has given up the call, and once the call is answered.
+    pub abandoned: CancellationToken,
 }
 
 /// Secret of a client process, by which any member knows it again.

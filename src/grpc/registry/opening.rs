@@ -346,6 +346,7 @@ fn claimant(request: &si::RegisterResourceManagerRequest, origin: &Origin) -> Cl
         suspects: origin.suspects.clone(),
         call: origin.call.clone(),
         is_forwarded: origin.is_forwarded,
+        abandoned: origin.abandoned.clone(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! before that, so a mistake of a new client does not affect the current session.
 
 use monoceros_proto::si::v1 as si;
+use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 
 use super::super::end::{RegistrationRefusal, attempt, text};
@@ -52,6 +53,8 @@ pub struct Origin {
     pub call: Option<PassableCall>,
     /// Whether another member of the cluster has passed the call on.
     pub is_forwarded: bool,
+    /// Cancelled when the client has given up the call, and once the call is answered.
+    pub abandoned: CancellationToken,
 }
 
 impl Origin {

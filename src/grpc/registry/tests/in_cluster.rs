@@ -5,9 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::Request;
 
 use super::*;
 use crate::grpc::end::ClaimRefusal;
+use crate::grpc::stubs::scheduler_server::Scheduler as _;
+use crate::grpc::{GrpcEdge, Service};
+use crate::identity::Identity;
 
 /// A member whose claims are won one after another, as the test lets them.
 struct Member {
@@ -19,9 +25,11 @@ struct Member {
 }
 
 impl Claims for Member {
-    fn claim(&self, _: Claimant) -> BoxFuture<'_, Result<u64, ClaimRefusal>> {
-        async {
-            self.claims.acquire().await.unwrap().forget();
+    fn claim(&self, claimant: Claimant) -> BoxFuture<'_, Result<u64, ClaimRefusal>> {
+        async move {
+            let permit = claimant.abandoned.run_until_cancelled(self.claims.acquire()).await;
+            let Some(permit) = permit else { return Err(ClaimRefusal::Abandoned) };
+            permit.unwrap().forget();
             Ok(self.next.fetch_add(1, Ordering::Relaxed))
         }
         .boxed()
@@ -96,5 +104,25 @@ fn no_registration_is_answered_once_the_lease_is_over() {
         }
         member.times_leased.store(usize::MAX, Ordering::Relaxed);
         assert_eq!(world.register(&[], Origin::default()).await.unwrap().session, 3);
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_abandons_its_registration() {
+    play_in_cluster(async |world, member| {
+        let World { registry, handle } = world;
+        let (other, shutdown) = (Arc::clone(&registry), CancellationToken::new());
+        let service = Service(Arc::new(GrpcEdge { handle, registry, traces: None, shutdown }));
+        let rm_id = "rm".to_owned();
+        let mut request =
+            Request::new(si::RegisterResourceManagerRequest { rm_id, ..Default::default() });
+        request.extensions_mut().insert(Identity::anybody());
+        let registers = service.register_resource_manager(request);
+        timeout(Duration::from_secs(1), registers).await.unwrap_err();
+        sleep(Duration::from_millis(1)).await;
+        member.claims.add_permits(1);
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(member.claims.available_permits(), 1, "nothing was claimed");
+        assert!(other.session("rm").is_none());
     });
 }
