@@ -292,6 +292,10 @@ impl Member {
         if task.registration.is_forwarded {
             return refuse(&task, Refusal::NotOwner(owner), out);
         }
+        // An owner may take seconds to answer.
+        if self.status == Status::Leaving {
+            return refuse(&task, Refusal::Leaving, out);
+        }
         out.push(Effect::Forward(task.registration.call, rm.clone(), owner.clone()));
         task.step = Step::Forwarding { claim, owner };
         self.tasks.insert(rm, Task::Registering(task));

@@ -20,6 +20,7 @@ use crate::member::{Effect, EndReason, Member, Operation, Status};
 use crate::names::{Nanos, Owner, RmId, Version};
 use crate::records::{Key, Life, MemberRecord, Record, Versioned};
 use crate::rules::Rule;
+use crate::tasks::Refusal;
 
 /// The own record as it was last written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -322,8 +323,8 @@ impl Member {
             && !is_silent
     }
 
-    /// Ends in order: hands over the RMs that have a target, ends all other sessions, then writes
-    /// `left`. A member that is joining writes it if its record may have been written.
+    /// Ends in order: refuses the registrations that wait for an owner, hands over the RMs that have a
+    /// target, ends all other sessions, then writes `left`. A member that is joining writes it if its record may have been written.
     pub(crate) fn leave(&mut self, targets: &BTreeMap<RmId, Owner>, out: &mut Vec<Effect>) {
         if self.status == Status::Joining
             && matches!(self.round, Round::Writing { .. } | Round::Reading { .. })
@@ -339,6 +340,9 @@ impl Member {
             return;
         }
         self.status = Status::Leaving;
+        for rm in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            self.refuse_forwarded(&rm, Refusal::Leaving, out);
+        }
         let served: Vec<_> =
             self.sessions.iter().map(|(rm, session)| (rm.clone(), session.epoch)).collect();
         for (rm, epoch) in served {

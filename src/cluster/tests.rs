@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // The lint sees no tests behind two conditions.
 
 mod draining;
+mod ending;
 mod forwards;
 mod groups;
 mod moves;
@@ -400,29 +401,6 @@ fn a_member_whose_front_hangs_loses_its_lease() {
         a.front.send_replace(Health::Serving);
         a.until_ready().await;
         assert_eq!(a.register(None).await, Ok(2));
-    });
-}
-
-#[test]
-fn an_orderly_end_hands_over() {
-    play(async |cluster| {
-        let (a, b) = (cluster.ready("a").await, cluster.ready("b").await);
-        assert_eq!(a.register(None).await, Ok(1));
-        let stream = a.stream();
-        cluster.acquainted().await;
-        let begun = Instant::now();
-        a.member.leave(LEASE).await;
-        assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
-        let end = end_of(&stream).await;
-        let is_moved =
-            matches!(&end, StreamEnd::SessionMoved { owner: Some(it) } if it == "b:50051");
-        assert!(is_moved, "{end:?}");
-        assert_eq!(a.register(None).await, Err(ClaimRefusal::Fenced));
-        assert_eq!(b.register(None).await, Ok(3));
-        cluster.acquainted().await;
-        // Alone it has nobody to hand over to: the claim is free with the incarnation.
-        b.member.leave(LEASE).await;
-        assert_eq!(cluster.ready("a").await.register(None).await, Ok(4));
     });
 }
 

@@ -1,10 +1,11 @@
-//! Registrations whose client has given up. The first member serves an RM, whose other process
-//! registers elsewhere without the proof.
+//! Registrations whose client has given up, and those of a member that ends. The first member serves
+//! an RM, whose other process registers elsewhere without the proof.
 
 use super::Bounds;
 use super::world::{Listens, World, call, rm};
-use crate::member::{Event, Forwarded, Operation};
-use crate::names::Epoch;
+use crate::member::{Event, Forwarded, Operation, Status};
+use crate::names::{Epoch, MemberId};
+use crate::records::Life;
 
 fn world() -> World {
     World::new(&Bounds::new(&[0, 0], 0, 0, &[]), None)
@@ -106,4 +107,35 @@ fn an_abandoned_registration_keeps_a_claim_that_it_wins() {
     step(&mut world, 1);
     assert!(is_free(&world, 1));
     assert_eq!(world.processes[1].member.sessions()[&rm(0)].epoch, Epoch(2));
+}
+
+/// Life in the record of the third member.
+fn life(world: &World) -> Life {
+    world.store.all.members[&MemberId("c".into())].value.life
+}
+
+#[test]
+fn a_member_that_ends_does_not_wait_for_an_owner() {
+    let mut world = forwarding();
+    world.handle(2, Event::Leave([].into()));
+    assert_eq!(world.instances[1].listens, Listens::Idle, "it was refused");
+    assert!(is_free(&world, 2));
+    no_answer(&mut world, 2);
+    world.settle(false);
+    assert_eq!((life(&world), world.processes[2].member.status()), (Life::Left, Status::Over));
+    assert_eq!(world.store.claim(&rm(0)).unwrap().wanted_by, None);
+}
+
+#[test]
+fn a_member_that_ends_forwards_nothing() {
+    let mut world = world();
+    world.knock(1, 2);
+    deliver(&mut world);
+    world.handle(2, Event::Leave([].into()));
+    step(&mut world, 2);
+    assert_ne!(life(&world), Life::Left, "the registration is under way");
+    step(&mut world, 2);
+    assert!(world.mail.is_empty());
+    world.settle(false);
+    assert_eq!((life(&world), world.processes[2].member.status()), (Life::Left, Status::Over));
 }
