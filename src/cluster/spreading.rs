@@ -16,10 +16,12 @@
 //! A registration that another member has passed on is not passed on again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use monoceros_actors::metrics::ForwardKind;
 use monoceros_cluster::{CallId, Event, Forwarded, MemberId, Owner, RmId, less_loaded};
 use tokio::time::{Instant, sleep};
@@ -248,15 +250,18 @@ impl Membership {
     }
 
     /// Makes a registration at the owner, or sends the client there, and reports to the driver how
-    /// that ended. Ends at once if the client gives up.
+    /// that ended, also after a panic: without a report the RM stays busy. Ends at once if the client
+    /// gives up.
     pub(super) async fn forward(self: Arc<Self>, call: CallId, rm: RmId, owner: Owner) {
         let abandoned = self.abandonment_of(call);
-        let ended = abandoned.run_until_cancelled(self.made_at_owner(call, &rm, &owner)).await;
+        let ended = AssertUnwindSafe(self.made_at_owner(call, &rm, &owner)).catch_unwind();
+        let ended = abandoned.run_until_cancelled(ended).await;
         let Some(handle) = self.handle() else { return };
-        let Some((ended, address)) = ended else {
+        let Some(ended) = ended else {
             handle.send(Event::Abandoned(call, rm)).await;
             return;
         };
+        let (ended, address) = ended.unwrap_or((Forwarded::NoAnswer, None));
         // The driver comes first: it refuses another registration while this one is open.
         handle.send(Event::ForwardEnded(call, rm, ended)).await;
         if ended == Forwarded::Answered {

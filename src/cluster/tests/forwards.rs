@@ -55,3 +55,18 @@ fn a_client_that_has_given_up_claims_nothing() {
         assert_eq!(cluster.claim().await.epoch.0, 1);
     });
 }
+
+#[test]
+fn a_forward_that_panics_counts_as_unanswered() {
+    play(async |cluster| {
+        let a = cluster.ready("a").await;
+        assert_eq!(a.register(None).await, Ok(1));
+        let b = cluster.start_with("b", |_| panic!("probe"), |_| async { true }.boxed(), None);
+        b.until_ready().await;
+        let unreachable = ClaimRefusal::OwnerUnreachable { member: "a".to_owned() };
+        for _ in 0..2 {
+            assert_eq!(b.register(None).await, Err(unreachable.clone()));
+        }
+        assert!(cluster.claim().await.wanted_by.is_some());
+    });
+}
