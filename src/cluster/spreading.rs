@@ -256,6 +256,8 @@ impl Membership {
         let abandoned = self.abandonment_of(call);
         let ended = AssertUnwindSafe(self.made_at_owner(call, &rm, &owner)).catch_unwind();
         let ended = abandoned.run_until_cancelled(ended).await;
+        // The client may give up at the moment in which no answer has come.
+        let ended = ended.filter(|_| !abandoned.is_cancelled());
         let Some(handle) = self.handle() else { return };
         let Some(ended) = ended else {
             handle.send(Event::Abandoned(call, rm)).await;
