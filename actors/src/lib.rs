@@ -99,8 +99,9 @@ pub use front::fuzzing;
 pub use front::rm_proxy::check_rm_id;
 pub use scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,
-    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
-    SchedulerBuilder, SchedulerHandle, StartError, Threads, TooBusy, UpdateError,
+    OutcomeOfDefaults, PartitionStateError, PendingOutcome, PendingUpdate, ReadError,
+    RegisterError, Removed, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,
+    TooBusy, UpdateError,
 };
 /// Tags with the names by which people know an object.
 pub mod tags {

@@ -2,6 +2,7 @@
 //! handle of the scheduler, which uses the engine.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 
 use monoceros_config::difference::Difference;
 use monoceros_config::reload::TypeInUse;
@@ -148,6 +149,13 @@ pub struct ConfigurationUpdate {
 
 /// The id of an RM that uses a default configuration, and the result of changing it.
 pub type OutcomeOfDefaults = (String, Result<ConfigurationUpdate, ConfigurationError>);
+
+/// The result of a change that the RM has not answered yet.
+pub type PendingUpdate =
+    Pin<Box<dyn Future<Output = Result<ConfigurationUpdate, ConfigurationError>> + Send>>;
+
+/// The id of an RM that uses a default configuration, and the pending result of changing it.
+pub type PendingOutcome = (String, PendingUpdate);
 
 /// A configuration was not checked in time, because others are being checked or it took too long.
 /// Nothing has changed.

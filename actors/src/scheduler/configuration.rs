@@ -16,7 +16,7 @@ use super::SchedulerHandle;
 use super::reading::{off_thread, read, read_soon};
 use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
-    PartitionStateError, Removed, TooBusy, UpdateError,
+    PartitionStateError, PendingOutcome, Removed, TooBusy, UpdateError,
 };
 use crate::front::default_queues::DefaultsOf;
 use crate::front::document::Document;
@@ -165,7 +165,7 @@ impl SchedulerHandle {
         &self,
         yaml: &str,
     ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
-        self.change_defaults(DefaultsOf::Others, yaml).await
+        Ok(outcomes(self.begin_default_queues(None, yaml).await?).await)
     }
 
     /// As [`Self::set_default_queues`], for the RMs of one policy group. Empty: removes the default
@@ -175,7 +175,22 @@ impl SchedulerHandle {
         group: &str,
         yaml: &str,
     ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
-        self.change_defaults(DefaultsOf::Group(group.to_owned()), yaml).await
+        Ok(outcomes(self.begin_default_queues(Some(group), yaml).await?).await)
+    }
+
+    /// As [`Self::set_default_queues`], or [`Self::set_policy_queues`] for a group, and returns once
+    /// RMs that register get the configuration. The results of the affected RMs are pending: one
+    /// whose partition hangs does not answer.
+    pub async fn begin_default_queues(
+        &self,
+        group: Option<&str>,
+        yaml: &str,
+    ) -> Result<Vec<PendingOutcome>, ConfigErrors> {
+        let of = group.map_or(DefaultsOf::Others, |group| DefaultsOf::Group(group.to_owned()));
+        let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
+        let set = SetDefaultQueues { of, document };
+        let Ok(Affected { rms }) = self.proxy.ask(set).await else { return Ok(Vec::new()) };
+        Ok(rms.into_iter().map(|(rm_id, answer)| pending(rm_id, answer)).collect())
     }
 
     /// As [`Self::set_policy_queues`], for a group without a default, and only for RMs that
@@ -187,23 +202,25 @@ impl SchedulerHandle {
         let _ = self.proxy.ask(OfferPolicyQueues { group, document }).await;
         Ok(())
     }
+}
 
-    async fn change_defaults(
-        &self,
-        of: DefaultsOf,
-        yaml: &str,
-    ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
-        let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
-        let set = SetDefaultQueues { of, document };
-        let Ok(Affected { rms }) = self.proxy.ask(set).await else { return Ok(Vec::new()) };
-        let mut outcomes = Vec::new();
-        for (rm_id, answer) in rms {
-            let outcome = answer.await;
-            let outcome = outcome.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id.clone())));
-            outcomes.push((rm_id, completed(outcome, true).await));
-        }
-        Ok(outcomes)
+/// The pending result of a changed default for an RM, which sends `answer`.
+fn pending(rm_id: String, answer: oneshot::Receiver<Outcome>) -> PendingOutcome {
+    let id = rm_id.clone();
+    let update = async move {
+        let outcome = answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(id)));
+        completed(outcome, true).await
+    };
+    (rm_id, Box::pin(update))
+}
+
+/// Awaits the results of all RMs.
+async fn outcomes(pending: Vec<PendingOutcome>) -> Vec<OutcomeOfDefaults> {
+    let mut outcomes = Vec::with_capacity(pending.len());
+    for (rm_id, update) in pending {
+        outcomes.push((rm_id, update.await));
     }
+    outcomes
 }
 
 fn configs(document: &Document) -> Vec<Arc<PartitionConfig>> {

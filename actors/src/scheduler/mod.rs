@@ -38,8 +38,8 @@ use self::slices::ask;
 use crate::api::callback::ResourceManagerCallback;
 pub use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError,
-    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, StartError, TooBusy,
-    UpdateError,
+    OutcomeOfDefaults, PartitionStateError, PendingOutcome, PendingUpdate, ReadError,
+    RegisterError, Removed, StartError, TooBusy, UpdateError,
 };
 use crate::clock::Clock;
 use crate::events::{ClusterEvent, EventLog, EventReader, EventSettings};

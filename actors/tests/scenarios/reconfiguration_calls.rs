@@ -357,6 +357,21 @@ fn changed_default_queues_reach_rms_without_queues() {
 }
 
 #[test]
+fn new_rms_get_changed_default_queues_before_the_others_have_answered() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin("").await;
+        let pending = scheduler.begin_default_queues(None, TWO).await.unwrap();
+        register(&scheduler, "new", "", Arc::new(RecordingCallback::default())).await;
+        assert_eq!(scheduler.configuration("new").await.unwrap().config, TWO);
+        assert_eq!(pending.len(), 1);
+        for (rm, outcome) in pending {
+            assert!(rm == "rm" && outcome.await.unwrap().changed);
+        }
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
 fn changed_default_queues_keep_the_extra_configuration() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin("").await;
