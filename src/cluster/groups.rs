@@ -13,13 +13,16 @@
 //! * The texts of a group for RMs that bring none reach the scheduler in the order in which they were
 //!   read. So do those for RMs that brought the group's text.
 //! * After a call that was cut off, the text for RMs that bring none is set again.
+//! * An RM that does not answer a text, because one of its partitions hangs, holds up no
+//!   registration, and other RMs for a bounded time. The text is reported as not in force.
 //! * A registration writes its text only after its claim was won.
 //!
 //! # Why registrations share reads, and wait for no other RM
 //! All RMs of a group register at the same time after an outage. If each read the record under a
 //! lock, they would come back one by one. So registrations share reads ([`SharedRead`]), and the
-//! first one sets the text for RMs that bring none. RMs that brought the group's text get a newer one
-//! from the task alone, which holds no lock that a registration needs.
+//! first one sets the text for RMs that bring none. The task awaits the answers of those that are
+//! registered, and gives RMs that brought the group's text a newer one. It holds no lock meanwhile
+//! that a registration needs.
 //!
 //! # RMs with a configuration of their own
 //! An RM may bring another text than its group has where `registration.policy_group_conflict` is
@@ -30,13 +33,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use monoceros_actors::config::ConfigErrors;
-use monoceros_actors::{ClusterEvent, OutcomeOfDefaults, SchedulerHandle};
-use monoceros_cluster::{Checksum, Configuration, GroupId, RmId};
+use monoceros_actors::{ClusterEvent, PendingOutcome, SchedulerHandle};
+use monoceros_cluster::{Configuration, GroupId, RmId};
 use monoceros_cluster_store::{Arbiter, Failure, unpack};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use super::defaults::{Defaults, InScheduler, RM_PATIENCE, answers, no_answer, reason_of};
 use super::membership::Membership;
 use super::operations::GroupReport;
 use super::shared_read::{Numbered, SharedRead};
@@ -78,28 +82,12 @@ pub(super) struct State {
 #[derive(Default)]
 struct Group {
     reads: SharedRead<Result<Option<Arc<Configuration>>, Failure>>,
-    /// The text for RMs that bring none. Locked while it is set, and never during a read.
+    /// The text for RMs that bring none. Locked while it is set, and never during a read, or while
+    /// RMs are awaited.
     defaults: tokio::sync::Mutex<Defaults>,
     /// Locked while the RMs that brought the group's text get another one.
     pass: tokio::sync::Mutex<()>,
     status: Mutex<Status>,
-}
-
-/// The text for RMs that bring none.
-#[derive(Default)]
-struct Defaults {
-    /// Number of the last read whose text was set, or could not be.
-    read: u64,
-    /// `None`: the scheduler has no text of this process, or it is not known which one.
-    in_scheduler: Option<InScheduler>,
-}
-
-/// A text that the scheduler has.
-struct InScheduler {
-    checksum: Checksum,
-    text: Arc<str>,
-    /// Whether all RMs that bring none have it. Those that register later do.
-    is_complete: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -254,7 +242,7 @@ impl Groups {
     pub(super) async fn read_and_apply(&self, id: &GroupId) -> Result<(), Failure> {
         let group = self.group(id);
         let _pass = group.pass.lock().await;
-        let (record, text) = loop {
+        let (record, set) = loop {
             let (read, record) = self.read_record(id, &group).await?;
             let Some(record) = record else {
                 *locked(&group.status) = Status::default();
@@ -264,50 +252,51 @@ impl Groups {
             let mut defaults = group.defaults.lock().await;
             // A registration may have set a newer text meanwhile.
             if defaults.read <= read {
-                let text = self.set_text(id, &record, read, &mut defaults).await;
-                break (record, text);
+                let set = self.set_text(id, &record, read, &mut defaults).await;
+                break (record, set.map(|text| (text, defaults.take_pending())));
             }
         };
-        let outcome = match text {
-            Ok((text, reasons)) => self.apply(id, &text, reasons).await,
+        let outcome = match set {
+            Ok((text, pending)) => {
+                let reasons = answers(&group.defaults, &text, pending).await;
+                self.apply(id, &text, reasons).await
+            }
             Err(why) => Err(why),
         };
         self.note(id, &group, &record, outcome.err());
         Ok(())
     }
 
-    /// Sets the text of a configuration for RMs that bring none, unless all of them have it. Returns
-    /// the text, and the reasons of RMs that cannot have it.
+    /// Sets the text of a configuration for RMs that bring none, unless all of them have it or
+    /// their answers are pending. Returns the text once RMs that register get it.
     async fn set_text(
         &self,
         id: &GroupId,
         record: &Configuration,
         read: u64,
         defaults: &mut Defaults,
-    ) -> Result<(Arc<str>, Vec<String>), String> {
-        let in_scheduler = defaults.in_scheduler.as_ref();
-        let known = in_scheduler.filter(|it| it.is_complete && it.checksum == record.checksum);
-        if let Some(known) = known {
+    ) -> Result<Arc<str>, String> {
+        let is_known =
+            |it: &&InScheduler| it.checksum == record.checksum && !it.is_to_be_set_again();
+        if let Some(known) = defaults.in_scheduler.as_ref().filter(is_known) {
             defaults.read = read;
-            return Ok((Arc::clone(&known.text), Vec::new()));
+            return Ok(Arc::clone(&known.text));
         }
         let text: Arc<str> = unpack(record)?.into();
         // The scheduler may have either text until it answers, also if this call is cut off.
         let before = defaults.in_scheduler.take();
-        let outcomes = self.set_defaults(id, &text).await;
+        let pending = self.set_defaults(id, &text).await;
         defaults.read = read;
-        let outcomes = match outcomes {
-            Ok(outcomes) => outcomes,
+        let pending = match pending {
+            Ok(pending) => pending,
             Err(errors) => {
                 defaults.in_scheduler = before;
                 return Err(errors.to_string());
             }
         };
-        let reasons: Vec<_> = outcomes.into_iter().filter_map(failure_of).collect();
-        let (checksum, is_complete) = (Arc::clone(&record.checksum), reasons.is_empty());
-        let in_scheduler = InScheduler { checksum, text: Arc::clone(&text), is_complete };
+        let in_scheduler = InScheduler::new(&record.checksum, &text, pending);
         defaults.in_scheduler = Some(in_scheduler);
-        Ok((text, reasons))
+        Ok(text)
     }
 
     /// Applies the text of a group to the RMs that brought it. Returns why it is not in force, with
@@ -322,24 +311,26 @@ impl Groups {
             && !text.is_empty()
         {
             for session in self.followers(id, text) {
-                if let Err(why) = self.replace(&session, text).await {
-                    reasons.push(format!("resource manager `{}`: {why}", session.rm_id()));
+                let replaced = timeout(RM_PATIENCE, self.replace(&session, text)).await;
+                if let Err(why) = replaced.unwrap_or_else(|_| Err(no_answer())) {
+                    reasons.push(reason_of(session.rm_id(), &why));
                 }
             }
         }
         if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 
-    /// Sets the text for RMs that bring none.
+    /// Sets the text for RMs that bring none, without waiting for them.
     async fn set_defaults(
         &self,
         id: &GroupId,
         text: &str,
-    ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
-        match id {
-            GroupId::Others => self.scheduler.set_default_queues(text).await,
-            GroupId::Named(name) => self.scheduler.set_policy_queues(name, text).await,
-        }
+    ) -> Result<Vec<PendingOutcome>, ConfigErrors> {
+        let group = match id {
+            GroupId::Others => None,
+            GroupId::Named(name) => Some(&**name),
+        };
+        self.scheduler.begin_default_queues(group, text).await
     }
 
     /// Sessions of RMs that brought the text of their group, and have another one than `text`.
@@ -400,11 +391,6 @@ impl Groups {
     fn count_not_in_force(&self) {
         self.scheduler.cluster_metrics().set_not_in_force(self.n_not_in_force());
     }
-}
-
-/// The reason of an RM that did not get a changed default.
-fn failure_of((rm, outcome): OutcomeOfDefaults) -> Option<String> {
-    outcome.err().map(|why| format!("resource manager `{rm}`: {why}"))
 }
 
 /// The name of a group. Empty for all others.

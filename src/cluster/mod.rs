@@ -15,13 +15,15 @@
 //! the driver asks of the service), `listener`, `link` and `peers` (connections between members),
 //! `tls` (their encryption), `notices` (to former owners), `routing` and `spreading` (the member for
 //! a call and for a new resource manager), `lookup` (reads of claims for calls), `suspicion`
-//! (owners that clients take for lost), `groups`, `shared_read`, `settling` and `sharing`
-//! (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations`,
+//! (owners that clients take for lost), `groups`, `defaults`, `shared_read`, `settling` and
+//! `sharing` (configurations of policy groups), `identity` (the id), `store` (the arbiter), `operations`,
 //! `operating` and `moving` (calls of operators), `waiters` (callers that wait for the driver), `operator` and
 //! `observer` (state, counts and events for operators).
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
+#[cfg(feature = "cluster")]
+mod defaults;
 #[cfg(feature = "cluster")]
 mod groups;
 #[cfg(feature = "cluster")]
