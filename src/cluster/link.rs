@@ -5,13 +5,18 @@
 //! the connection is open before the first call, pings are always under way, and the time of the
 //! last received byte is known: a member that stands still is noticed within a second.
 //!
+//! # Processes of another incarnation
+//! A process that was started again may have the address of the member's former self. So each
+//! connection begins with a request for the incarnation that is meant. Where the process says that it
+//! has another one, the connection carries no calls, and the member counts as not heard.
+//!
 //! # Invariants
 //! * Pings leave every [`PING_EVERY`]. A connection without an answer for a second is closed, and
 //!   all calls on it end.
 //! * Without TLS only loopback addresses are connected to.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
@@ -28,10 +33,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, Request, Uri, Version};
 use tracing::{debug, info, warn};
 
 use super::tls::ClientTls;
-use crate::grpc::{PING_EVERY, PING_PATIENCE, member_windows};
+use crate::grpc::{PING_EVERY, PING_PATIENCE, is_other_incarnation, member_windows};
 use crate::locked::locked;
 use crate::settings::is_loopback;
 
@@ -48,16 +54,18 @@ const ACTS_WITHIN: Duration = Duration::from_millis(300);
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 /// Largest headers of an answer, in bytes. Those of a client are bounded by its own.
 const HEADER_BYTES: u32 = 256 << 10;
+/// First request on a connection. Any answer will do: only the incarnation counts.
+const FIRST: &str = "http://member/readyz";
 
 type Sender = SendRequest<Body>;
 
 /// The connection to one other member. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// `None` while there is no connection.
+    /// `None` while there is no connection to this incarnation of the member.
     sender: watch::Receiver<Option<Sender>>,
     heard: Heard,
-    /// Whether the last attempt to connect was refused.
+    /// Whether the last attempt to connect was refused, or led to another incarnation.
     refuses: Arc<AtomicBool>,
     /// Why the last connection ended, or could not be made.
     problem: Arc<Mutex<String>>,
@@ -103,8 +111,14 @@ impl Heard {
 }
 
 impl Link {
-    /// Connects to the member at `address` in the background, again and again.
-    pub(super) fn to(member: &str, address: &str, tls: Option<Arc<ClientTls>>) -> Self {
+    /// Connects to the member at `address` in the background, again and again. The first request on
+    /// a connection has these headers.
+    pub(super) fn to(
+        member: &str,
+        address: &str,
+        tls: Option<Arc<ClientTls>>,
+        headers: HeaderMap,
+    ) -> Self {
         let (updates, sender) = watch::channel(None);
         let heard = Heard { begun: Instant::now(), last: Arc::default() };
         let refuses = Arc::<AtomicBool>::default();
@@ -113,6 +127,7 @@ impl Link {
             member: member.to_owned(),
             address: address.to_owned(),
             tls,
+            headers,
             heard: heard.clone(),
             refuses: Arc::clone(&refuses),
             problem: Arc::clone(&problem),
@@ -134,7 +149,8 @@ impl Link {
             && self.heard.silence() < HEARD_WITHIN
     }
 
-    /// Whether no process listens at the address of the member, as far as is known.
+    /// Whether no process of this incarnation listens at the address of the member, as far as is
+    /// known.
     pub(super) fn refuses(&self) -> bool {
         self.refuses.load(Ordering::Relaxed)
     }
@@ -165,6 +181,7 @@ struct Dialler {
     member: String,
     address: String,
     tls: Option<Arc<ClientTls>>,
+    headers: HeaderMap,
     heard: Heard,
     refuses: Arc<AtomicBool>,
     problem: Arc<Mutex<String>>,
@@ -188,9 +205,16 @@ impl Dialler {
             match connected {
                 Ok((sender, connection)) => {
                     is_reported = false;
-                    info!(member, address, "connected to another member");
-                    updates.send_replace(Some(sender));
-                    let end = connection.await;
+                    let mut connection = pin!(connection);
+                    let end = tokio::select! {
+                        biased;
+                        end = &mut connection => end,
+                        is_other = self.leads_to_other(sender.clone()) => {
+                            // The connection ends with the last sender.
+                            let _unused = self.begin(sender, is_other, &updates);
+                            connection.await
+                        }
+                    };
                     updates.send_replace(None);
                     let why = end.err().map(|error| error.to_string()).unwrap_or_default();
                     info!(member, address, why, "connection to another member ended");
@@ -207,6 +231,37 @@ impl Dialler {
             }
             sleep(PAUSE).await;
         }
+    }
+
+    /// Whether the process at the other end says that it has another incarnation.
+    async fn leads_to_other(&self, mut sender: Sender) -> bool {
+        let mut first = Request::new(Body::empty());
+        *first.version_mut() = Version::HTTP_2;
+        *first.uri_mut() = Uri::from_static(FIRST);
+        *first.headers_mut() = self.headers.clone();
+        let answered = sender.send_request(first).await;
+        answered.is_ok_and(|answer| is_other_incarnation(&answer))
+    }
+
+    /// Makes a new connection available for calls. Returns the sender of one that leads to another
+    /// incarnation: kept without use, it shows by its end that the other process may have gone.
+    fn begin(
+        &self,
+        sender: Sender,
+        is_other: bool,
+        updates: &watch::Sender<Option<Sender>>,
+    ) -> Option<Sender> {
+        let (member, address) = (&*self.member, &*self.address);
+        self.refuses.store(is_other, Ordering::Relaxed);
+        if is_other {
+            let why = "another incarnation of it is at its address";
+            info!(member, address, why, "no connection to another member");
+            self.note(why);
+            return Some(sender);
+        }
+        info!(member, address, "connected to another member");
+        updates.send_replace(Some(sender));
+        None
     }
 
     fn note(&self, problem: &str) {

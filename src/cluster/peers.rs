@@ -2,8 +2,9 @@
 //!
 //! A connection is kept to each member whose record says that it lives (`link`). It is made as soon
 //! as a record names the member: that of a renewal, or one that a call has read. A call has the
-//! identity of the caller for whom it is made and the name of this member, and is answered by the
-//! member that gets it: nothing is forwarded twice.
+//! identity of the caller for whom it is made, the name of this member, and the incarnation that it
+//! is for. The member that gets it answers it: nothing is forwarded twice. A process of another
+//! incarnation at the same address refuses it, which counts as no answer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +27,7 @@ use tracing::debug;
 use super::link::Link;
 use super::membership::Membership;
 use super::tls::MemberTls;
-use crate::grpc::FORWARDED_HEADER;
+use crate::grpc::{FORWARDED_HEADER, FORWARDED_TO_HEADER, is_other_incarnation};
 use crate::identity::Identity;
 use crate::identity::passed::CALLER_HEADER;
 use crate::locked::locked;
@@ -80,8 +81,7 @@ impl Peer {
 
     /// Adds the headers of a request that is made for `caller`.
     pub fn mark(&self, headers: &mut HeaderMap, caller: &Identity) {
-        headers.insert(FORWARDED_HEADER, self.sender.clone());
-        headers.insert(CALLER_HEADER, caller.to_header());
+        mark(headers, self.sender.clone(), &self.owner, caller);
     }
 
     /// Whether the member answers pings now.
@@ -143,6 +143,9 @@ impl Service<Request<Body>> for Channel {
                 debug!(member, %error, "call of another member without an answer");
                 unavailable("does not answer")
             })?;
+            if is_other_incarnation(&response) {
+                return Err(unavailable("has begun again"));
+            }
             Ok(response.map(Body::new))
         }
         .boxed()
@@ -182,12 +185,12 @@ impl Links {
 
     /// Connects to the members that live and have an address by the read of a renewal, and ends the
     /// connections to all others. A connection that is new ends with the second read only.
-    fn follow(&self, members: &Members, me: &MemberId) {
+    fn follow(&self, members: &Members, me: &Owner) {
         let mut links = locked(&self.links);
         let addresses: BTreeMap<_, _> = members
             .values()
             .map(|record| &record.value)
-            .filter(|record| record.life == Life::Alive && record.owner.member != *me)
+            .filter(|record| record.life == Life::Alive && record.owner.member != me.member)
             .filter(|record| !record.details.internal.is_empty())
             .map(|record| (&record.owner, &record.details.internal))
             .collect();
@@ -197,7 +200,7 @@ impl Links {
         });
         for (owner, address) in addresses {
             if !links.contains_key(owner) {
-                links.insert(owner.clone(), self.connect(owner, address, false));
+                links.insert(owner.clone(), self.connect(owner, address, false, me));
             }
         }
     }
@@ -208,16 +211,19 @@ impl Links {
     }
 
     /// The connection to the member with this record, which is made if there is none.
-    fn to(&self, record: &MemberRecord) -> Arc<Link> {
+    fn to(&self, record: &MemberRecord, me: &Owner) -> Arc<Link> {
         let (owner, address) = (&record.owner, &record.details.internal);
         let mut links = locked(&self.links);
-        let kept = links.entry(owner.clone()).or_insert_with(|| self.connect(owner, address, true));
+        let kept = links.entry(owner.clone());
+        let kept = kept.or_insert_with(|| self.connect(owner, address, true, me));
         Arc::clone(&kept.link)
     }
 
-    fn connect(&self, owner: &Owner, address: &str, is_new: bool) -> Kept {
+    fn connect(&self, owner: &Owner, address: &str, is_new: bool, me: &Owner) -> Kept {
         let tls = self.tls.as_ref().map(|tls| Arc::clone(&tls.client));
-        let link = Arc::new(Link::to(&owner.member.0, address, tls));
+        let mut headers = HeaderMap::new();
+        mark(&mut headers, sender_header(me), owner, &Identity::nobody());
+        let link = Arc::new(Link::to(&owner.member.0, address, tls, headers));
         Kept { address: address.to_owned(), link, is_new }
     }
 }
@@ -230,7 +236,7 @@ pub(super) async fn keep_links(
     loop {
         let read = members.borrow_and_update().clone();
         match membership.upgrade() {
-            Some(membership) => membership.links().follow(&read, &membership.me().member),
+            Some(membership) => membership.links().follow(&read, &membership.me()),
             None => return,
         }
         if members.changed().await.is_err() {
@@ -273,8 +279,17 @@ impl Membership {
             return None;
         }
         let (owner, grpc, sender) = (owner.clone(), details.grpc.clone(), sender_header(me));
-        Some(Peer { owner, grpc, sender, link: self.links().to(record) })
+        Some(Peer { owner, grpc, sender, link: self.links().to(record, me) })
     }
+}
+
+/// Adds the headers of a request to a member, of the member `sender` for `caller`.
+fn mark(headers: &mut HeaderMap, sender: HeaderValue, to: &Owner, caller: &Identity) {
+    let incarnation = format!("{:032x}", to.incarnation.0);
+    let incarnation = HeaderValue::from_str(&incarnation).expect("hexadecimal digits are ASCII");
+    headers.insert(FORWARDED_HEADER, sender);
+    headers.insert(FORWARDED_TO_HEADER, incarnation);
+    headers.insert(CALLER_HEADER, caller.to_header());
 }
 
 /// The value of `x-si-forwarded` of a member.
@@ -286,19 +301,52 @@ fn sender_header(me: &Owner) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::time::Duration;
 
     use futures::future::join_all;
+    use hyper::body::Incoming;
+    use hyper::server::conn::http2::Builder;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
     use monoceros_cluster::{Details, Version, Versioned};
-    use tokio::net::TcpListener;
-    use tokio::time::{Instant, timeout};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
+    use crate::grpc::REASON_TRAILER;
+
+    fn owner(id: &str, incarnation: u128) -> Owner {
+        Owner { member: MemberId(id.into()), incarnation: Incarnation(incarnation) }
+    }
+
+    fn record_at(address: &str, id: &str, incarnation: u128) -> MemberRecord {
+        let details = Details { internal: address.to_owned(), ..Details::default() };
+        let (owner, details) = (owner(id, incarnation), Arc::new(details));
+        MemberRecord { owner, beat: 0, life: Life::Alive, lease: None, details }
+    }
 
     fn record(id: &str, incarnation: u128) -> MemberRecord {
-        let owner = Owner { member: MemberId(id.into()), incarnation: Incarnation(incarnation) };
-        let details = Details { internal: "127.0.0.1:9".to_owned(), ..Details::default() };
-        MemberRecord { owner, beat: 0, life: Life::Alive, lease: None, details: Arc::new(details) }
+        record_at("127.0.0.1:9", id, incarnation)
+    }
+
+    /// Serves a connection as a process of the second incarnation, which answers the first request
+    /// alone.
+    async fn serve(stream: TcpStream) {
+        let service = service_fn(|request: Request<Incoming>| async move {
+            if request.uri().path() != "/readyz" {
+                std::future::pending::<()>().await;
+            }
+            let mut response = Response::new(Body::empty());
+            let named = request.headers().get(FORWARDED_TO_HEADER);
+            if named.is_none_or(|named| named != "00000000000000000000000000000002") {
+                let reason = HeaderValue::from_static("OTHER_INCARNATION");
+                response.headers_mut().insert(REASON_TRAILER, reason);
+            }
+            Ok::<_, Infallible>(response)
+        });
+        let http = Builder::new(TokioExecutor::new());
+        let _ = http.serve_connection(TokioIo::new(stream), service).await;
     }
 
     fn read(records: &[MemberRecord]) -> Members {
@@ -311,21 +359,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_by_a_record_that_a_call_has_read_outlives_one_renewal() {
-        let (links, me) = (Links::default(), MemberId("me".into()));
+        let (links, me) = (Links::default(), owner("me", 1));
         let (former, present) = (record("m", 1), record("m", 2));
         links.follow(&read(std::slice::from_ref(&former)), &me);
-        let link = links.to(&present);
+        let link = links.to(&present, &me);
         // That renewal was read before the member began again.
         links.follow(&read(std::slice::from_ref(&former)), &me);
-        assert!(Arc::ptr_eq(&link, &links.to(&present)));
+        assert!(Arc::ptr_eq(&link, &links.to(&present, &me)));
         // The next one names it, and it stays.
         links.follow(&read(std::slice::from_ref(&present)), &me);
-        assert!(Arc::ptr_eq(&link, &links.to(&present)));
+        assert!(Arc::ptr_eq(&link, &links.to(&present, &me)));
         assert_eq!(locked(&links.links).len(), 1, "the former one has ended");
         links.follow(&read(&[]), &me);
         assert!(locked(&links.links).is_empty());
         // It ends with the second renewal that does not name it.
-        links.to(&present);
+        links.to(&present, &me);
         links.follow(&read(&[]), &me);
         links.follow(&read(&[]), &me);
         assert!(locked(&links.links).is_empty());
@@ -335,10 +383,14 @@ mod tests {
     async fn each_call_ends_on_a_line_that_comes_and_goes() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let accept = tokio::spawn(async move { while listener.accept().await.is_ok() {} });
-        let (links, mut present) = (Links::default(), record("m", 1));
-        present.details = Arc::new(Details { internal: address, ..Details::default() });
-        let channel = Channel { owner: present.owner.clone(), link: links.to(&present) };
+        let accept = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = timeout(Duration::from_millis(20), serve(stream)).await;
+            }
+        });
+        let (links, present) = (Links::default(), record_at(&address, "m", 2));
+        let link = links.to(&present, &owner("me", 1));
+        let channel = Channel { owner: present.owner.clone(), link };
         let begun = Instant::now();
         let calls = (0..64).map(|_| {
             let mut channel = channel.clone();
@@ -356,9 +408,32 @@ mod tests {
         accept.abort();
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_process_of_another_incarnation_counts_as_not_heard() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let accept = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream));
+            }
+        });
+        let (links, me) = (Links::default(), owner("me", 1));
+        let former = links.to(&record_at(&address, "m", 1), &me);
+        let present = links.to(&record_at(&address, "m", 2), &me);
+        let begun = Instant::now();
+        while !present.is_heard() || !former.refuses() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{present:?} {former:?}");
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert!(present.acts().await && !present.refuses());
+        assert!(!former.acts().await && !former.is_heard());
+        assert_eq!(former.problem(), "another incarnation of it is at its address");
+        accept.abort();
+    }
+
     #[test]
     fn a_member_names_itself_with_its_incarnation() {
-        let me = Owner { member: MemberId("m-1".into()), incarnation: Incarnation(255) };
+        let me = owner("m-1", 255);
         assert_eq!(sender_header(&me), "m-1/000000000000000000000000000000ff");
         let uri = with_origin(&"/ws/v1/partitions?a=b".parse().unwrap());
         assert_eq!(uri.to_string(), "http://member/ws/v1/partitions?a=b");

@@ -26,6 +26,7 @@ use super::lookup::{Found, NoAnswer};
 use super::membership::Membership;
 use super::peers::Peer;
 use crate::grpc::end::ClaimRefusal;
+use crate::grpc::registry::id_of;
 use crate::grpc::routing::{Remote, Route, Routing};
 use crate::identity::Identity;
 
@@ -236,6 +237,10 @@ impl Routing for Membership {
             Counted { peer, sources: self.sources().cloned(), is_lost }
         };
         self.peers().into_iter().map(|peer| Arc::new(counted(peer)) as Arc<dyn Remote>).collect()
+    }
+
+    fn is_incarnation(&self, incarnation: &str) -> bool {
+        id_of(self.me().incarnation.0) == incarnation
     }
 
     fn resource_managers(&self) -> Vec<String> {

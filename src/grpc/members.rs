@@ -8,6 +8,8 @@
 //! # Invariants
 //! * A request without the name of the member that sent it, and without a caller, is refused.
 //! * A request is answered here, and never passed on.
+//! * A request for another incarnation of this member is refused. A process that was started again
+//!   may have the address of its former self, whose resource managers it does not serve.
 //! * A connection to a member that has sent nothing for a second is closed.
 
 use std::convert::Infallible;
@@ -29,11 +31,14 @@ use tonic::{Code, Status};
 use tower::{Layer, Service, ServiceExt as _};
 use tracing::warn;
 
+use super::end::with_reason;
 use super::incoming::IncomingLayer;
 use super::rights::RightsLayer;
 use super::routing::{NOT_OWNER, Routing, misdirected};
 use super::windows::Windows;
-use super::{FORWARDED_HEADER, MAX_FAULTY_STREAMS, REASON_TRAILER};
+use super::{
+    FORWARDED_HEADER, FORWARDED_RM_HEADER, FORWARDED_TO_HEADER, MAX_FAULTY_STREAMS, REASON_TRAILER,
+};
 use crate::connections::{Calls, Connections};
 use crate::identity::Identity;
 use crate::identity::certificate::Name;
@@ -45,6 +50,8 @@ pub(crate) const PING_EVERY: Duration = Duration::from_millis(200);
 /// Time within which a ping has to be answered: a member is silent for a second at most.
 pub(crate) const PING_PATIENCE: Duration = Duration::from_millis(800);
 
+/// Reason of a member that has another incarnation than the one that a request is for.
+const OTHER_INCARNATION: &str = "OTHER_INCARNATION";
 /// Streams on a connection between members for which the windows are made. More are possible.
 const STREAMS: NonZeroU32 = NonZeroU32::new(4_096).expect("not zero");
 /// Largest headers of a request, in bytes: those of a client, and its rights.
@@ -188,7 +195,7 @@ fn accept(request: &mut Request<Body>, names: Option<&[Name]>) -> Result<(), &'s
 }
 
 /// Passes requests that are no calls of gRPC to REST, unless they are about a resource manager that
-/// a third member serves.
+/// a third member serves. Refuses all requests for another incarnation of this member.
 #[derive(Clone)]
 struct RestLayer {
     rest: Router,
@@ -224,6 +231,10 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let routing = self.layer.routing.as_deref();
+        if let Some(refused) = routing.and_then(|it| misaddressed(it, request.headers())) {
+            return Box::pin(async { Ok(refused) });
+        }
         if is_grpc(request.headers()) {
             return Box::pin(self.inner.call(request));
         }
@@ -232,7 +243,7 @@ where
             if let Some(routing) = &routing
                 && misdirected(&**routing, request.headers()).await.is_some()
             {
-                return Ok(not_owner());
+                return Ok(misdirected_request(NOT_OWNER));
             }
             let answered = rest.oneshot(request.map(axum::body::Body::new)).await?;
             Ok(answered.map(Body::new))
@@ -240,11 +251,33 @@ where
     }
 }
 
-/// The answer to a request of REST about a resource manager that is not served here.
-fn not_owner() -> Response<Body> {
+/// The answer to a request for another incarnation of this member, which does not serve the resource
+/// manager that it names, if any. `None`: the request is for this incarnation, or for any.
+fn misaddressed(routing: &dyn Routing, headers: &HeaderMap) -> Option<Response<Body>> {
+    let named = headers.get(FORWARDED_TO_HEADER)?.to_str().unwrap_or_default();
+    if routing.is_incarnation(named) {
+        return None;
+    }
+    let names_rm = headers.contains_key(FORWARDED_RM_HEADER);
+    let reason = if names_rm { NOT_OWNER } else { OTHER_INCARNATION };
+    if !is_grpc(headers) {
+        return Some(misdirected_request(reason));
+    }
+    let text = "the call is for another incarnation of this member of the cluster";
+    Some(with_reason(Code::Unavailable, reason, text).into_http())
+}
+
+/// Whether a member answered that it has another incarnation than the one that the request is for.
+#[cfg(feature = "cluster")]
+pub(crate) fn is_other_incarnation<B>(response: &Response<B>) -> bool {
+    response.headers().get(REASON_TRAILER).is_some_and(|value| value == OTHER_INCARNATION)
+}
+
+/// The answer to a request of REST that another member, or another incarnation, has to answer.
+fn misdirected_request(reason: &'static str) -> Response<Body> {
     let mut refused = Response::new(Body::empty());
     *refused.status_mut() = StatusCode::MISDIRECTED_REQUEST;
-    refused.headers_mut().insert(REASON_TRAILER, HeaderValue::from_static(NOT_OWNER));
+    refused.headers_mut().insert(REASON_TRAILER, HeaderValue::from_static(reason));
     refused
 }
 
@@ -259,6 +292,69 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
+    use crate::grpc::routing::{Remote, Route};
+
+    /// A member of the incarnation `0f`, which serves nothing.
+    struct Alone;
+
+    impl Routing for Alone {
+        fn others(&self) -> Vec<Arc<dyn Remote>> {
+            Vec::new()
+        }
+
+        fn is_incarnation(&self, incarnation: &str) -> bool {
+            incarnation == "0f"
+        }
+
+        fn resource_managers(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn serves(&self, _: &str) -> bool {
+            false
+        }
+
+        fn route<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Route> {
+            async { Route::Here }.boxed()
+        }
+
+        fn claim_owner<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<String>> {
+            async { None }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_for_another_incarnation_is_refused() {
+        let inner =
+            service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::empty())));
+        let rest = Router::new().fallback(|| async { "here" });
+        let routing: Arc<dyn Routing> = Arc::new(Alone);
+        let mut service = RestLayer { rest, routing: Some(routing) }.layer(inner);
+        let (to, rm) = (FORWARDED_TO_HEADER, (FORWARDED_RM_HEADER, "rm"));
+        let cases: [(&[(&'static str, &str)], Option<&str>); 5] = [
+            (&[], None),
+            (&[(to, "0f")], None),
+            (&[(to, "0f"), rm], None),
+            (&[(to, "0e")], Some(OTHER_INCARNATION)),
+            (&[(to, "0e"), rm], Some(NOT_OWNER)),
+        ];
+        for (headers, reason) in cases {
+            for kind in [None, Some("application/grpc")] {
+                let mut request = Request::new(Body::empty());
+                for (name, value) in headers {
+                    request.headers_mut().insert(*name, value.parse().unwrap());
+                }
+                if let Some(kind) = kind {
+                    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                }
+                let answer = service.call(request).await.unwrap();
+                let shown = answer.headers().get(REASON_TRAILER);
+                assert_eq!(shown.map(|it| it.to_str().unwrap()), reason, "{headers:?} {kind:?}");
+                let is_refused = Status::from_header_map(answer.headers()).is_some();
+                assert_eq!(is_refused, reason.is_some() && kind.is_some());
+            }
+        }
+    }
 
     #[test]
     fn only_a_request_of_a_member_for_a_caller_is_accepted() {

@@ -92,7 +92,7 @@ use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
 pub use self::members::{ForwardedBy, MembersEdge};
 #[cfg(feature = "cluster")]
-pub(crate) use self::members::{PING_EVERY, PING_PATIENCE, member_windows};
+pub(crate) use self::members::{PING_EVERY, PING_PATIENCE, is_other_incarnation, member_windows};
 use self::registry::{Claims, Origin, Registered, Registry};
 use self::rights::RightsLayer;
 use self::routing::{PassableCall, Routing};
@@ -139,6 +139,8 @@ pub const PROOF_HEADER: &str = "x-si-proof";
 /// Metadata of a call that a member of a cluster passes on: `MEMBER/INCARNATION`. Refused from
 /// anybody else.
 pub const FORWARDED_HEADER: &str = "x-si-forwarded";
+/// Metadata of such a call: the incarnation of the member that it is for. Absent: any.
+pub(crate) const FORWARDED_TO_HEADER: &str = "x-si-forwarded-to";
 /// Request metadata of a configuration that another member has tried, with any value: the named
 /// resource manager alone tries it, since that member asks all others of the policy group.
 pub(crate) const TRIAL_HEADER: &str = "x-si-trial";

@@ -50,6 +50,11 @@ pub trait Routing: Send + Sync {
     /// The other members that live, as far as is known here.
     fn others(&self) -> Vec<Arc<dyn Remote>>;
 
+    /// Whether this member has the incarnation with this text now.
+    fn is_incarnation(&self, _incarnation: &str) -> bool {
+        true
+    }
+
     /// The ids of all resource managers that a member serves, as far as is known here.
     fn resource_managers(&self) -> Vec<String>;
 

@@ -307,6 +307,49 @@ async fn claims_of_a_killed_member_that_comes_back_are_free_by_a_proof_or_after_
     assert!((free_from..3 * LEASE).contains(&waited), "{waited:?}");
 }
 
+/// Waits until a member has logged this.
+async fn until_logged(member: &Service, text: &str) {
+    let begun = Instant::now();
+    while !member.log().contains(text) {
+        assert!(begun.elapsed() < PATIENCE, "{}", member.log());
+        sleep(PAUSE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_comes_back_at_its_address_is_not_taken_for_its_former_self() {
+    let Some(bed) = Bed::new().await else { return };
+    let listen = format!("127.0.0.1:{}", free_port().unwrap());
+    let settings = [("CLUSTER__LISTEN", &*listen), ("CLUSTER__LEASE", "10s")];
+    let m1 = bed.start_with("m1", &settings);
+    until_ready(&m1).await;
+    let registration = |suspects| {
+        let mut request = Request::new(registration("proves", QUEUES));
+        request.metadata_mut().insert("x-si-proof", PROOF.unwrap().parse().unwrap());
+        if let Some(suspects) = suspects {
+            request.metadata_mut().insert("x-si-suspects", suspects);
+        }
+        request
+    };
+    let answer = m1.client().await.register_resource_manager(registration(None)).await.unwrap();
+    let former = answer.metadata().get("x-si-scheduler").unwrap().clone();
+    assert_eq!(register(&m1, "silent", None).await.unwrap(), 1);
+    let m2 = bed.start("m2");
+    acquainted(&[&m1, &m2]).await;
+
+    m1.send_signal("-KILL");
+    until_logged(&m2, "connection to another member ended").await;
+    let again = bed.start_with("m1", &settings);
+    until_logged(&m2, "another incarnation of it is at its address").await;
+    // The new process does not show that the former one acts.
+    let request = registration(Some(former));
+    m2.client().await.register_resource_manager(request).await.unwrap();
+    // Its own refusal would be `MEMBER_FENCED`, since it is joining.
+    let status = register(&m2, "silent", None).await.unwrap_err();
+    assert_eq!(reason_of(&status), "OWNER_UNREACHABLE", "{status}");
+    assert_eq!(again.http("GET", "/readyz", &[], "").await.status, 503);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_a_member_cannot_reach_hands_over_a_lease_later() {
     let Some(bed) = Bed::new().await else { return };
