@@ -157,7 +157,8 @@ mod tests {
         let reasons = answers(&defaults, &text, pending).await;
         assert!(reasons[1].starts_with("resource manager `gone`: "), "{reasons:?}");
         assert_eq!(reasons.len(), 2);
-        assert!(is_to_be_set_again(&defaults.lock().await));
+        let defaults = defaults.into_inner();
+        assert!(is_to_be_set_again(&defaults));
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use monoceros_cluster::{Incarnation, Life, MemberId, MemberRecord, Owner};
+use monoceros_cluster::{Incarnation, Life, MemberRecord, Owner};
 use monoceros_cluster_store::Members;
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -309,7 +309,7 @@ mod tests {
     use hyper::server::conn::http2::Builder;
     use hyper::service::service_fn;
     use hyper_util::rt::{TokioExecutor, TokioIo};
-    use monoceros_cluster::{Details, Version, Versioned};
+    use monoceros_cluster::{Details, MemberId, Version, Versioned};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::{Instant, sleep, timeout};
 

@@ -331,17 +331,17 @@ mod tests {
         let routing: Arc<dyn Routing> = Arc::new(Alone);
         let mut service = RestLayer { rest, routing: Some(routing) }.layer(inner);
         let (to, rm) = (FORWARDED_TO_HEADER, (FORWARDED_RM_HEADER, "rm"));
-        let cases: [(&[(&'static str, &str)], Option<&str>); 5] = [
-            (&[], None),
-            (&[(to, "0f")], None),
-            (&[(to, "0f"), rm], None),
-            (&[(to, "0e")], Some(OTHER_INCARNATION)),
-            (&[(to, "0e"), rm], Some(NOT_OWNER)),
+        let cases = [
+            (vec![], None),
+            (vec![(to, "0f")], None),
+            (vec![(to, "0f"), rm], None),
+            (vec![(to, "0e")], Some(OTHER_INCARNATION)),
+            (vec![(to, "0e"), rm], Some(NOT_OWNER)),
         ];
         for (headers, reason) in cases {
             for kind in [None, Some("application/grpc")] {
                 let mut request = Request::new(Body::empty());
-                for (name, value) in headers {
+                for (name, value) in &headers {
                     request.headers_mut().insert(*name, value.parse().unwrap());
                 }
                 if let Some(kind) = kind {
