@@ -43,7 +43,7 @@ impl Member {
         if record.life != Life::Alive || record.owner.member == self.me.member {
             return false;
         }
-        let bound = LEASES.saturating_mul(record.waited_for(self.timing.lease()));
+        let bound = LEASES.saturating_mul(self.lease_waited_for(Some(found)));
         let silence = self.observed.silence(&record.owner.member, Some(found.version), now);
         silence.is_some_and(|silence| silence >= bound)
             && self.ready_since.is_some_and(|since| now.saturating_sub(since) >= bound)

@@ -9,7 +9,10 @@
 use std::collections::BTreeMap;
 
 use crate::arbiter::Snapshot;
+use crate::member::Member;
 use crate::names::{MemberId, Nanos, Version};
+use crate::records::{MemberRecord, Versioned};
+use crate::rules::Rule;
 
 /// Records of all members as last seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,6 +64,33 @@ impl Observed {
     /// test uses it, which leaves out the comparison of versions.
     pub(crate) fn silence_of_any(&self, member: &MemberId, now: Nanos) -> Option<Nanos> {
         self.seen.get(member).map(|seen| now.saturating_sub(seen.since))
+    }
+}
+
+impl Member {
+    /// Lease that is waited for before a member with this record counts as silent: the longer of
+    /// that in the record and this member's own. Without a record, the own one.
+    pub(crate) fn lease_waited_for(&self, found: Option<&Versioned<MemberRecord>>) -> Nanos {
+        let own = self.timing.lease();
+        found.map_or(own, |found| found.value.waited_for(own))
+    }
+
+    /// Whether a record has had the version that was found, or has been missing, for a whole lease:
+    /// the longer of that of its member and this member's own.
+    pub(crate) fn is_silent(
+        &self,
+        member: &MemberId,
+        found: Option<&Versioned<MemberRecord>>,
+        now: Nanos,
+    ) -> bool {
+        let silence = if self.rules.keep(Rule::SilenceOfThisVersion) {
+            self.observed.silence(member, found.map(|found| found.version), now)
+        } else {
+            self.observed.silence_of_any(member, now)
+        };
+        let whole =
+            if self.rules.keep(Rule::WaitsForLease) { self.lease_waited_for(found) } else { 0 };
+        silence.is_some_and(|silence| silence >= whole)
     }
 }
 

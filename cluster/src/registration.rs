@@ -275,7 +275,7 @@ impl Member {
             return self.claim(rm, task, Some(claim), None, out);
         }
         let version = found.as_ref().map(|found| found.version);
-        if self.is_silent(&owner, found.as_ref(), now) {
+        if self.is_silent(&owner.member, found.as_ref(), now) {
             let record = match found {
                 Some(found) => MemberRecord { life: Life::Deposed, ..found.value },
                 None => MemberRecord {
@@ -299,26 +299,6 @@ impl Member {
         out.push(Effect::Forward(task.registration.call, rm.clone(), owner.clone()));
         task.step = Step::Forwarding { claim, owner };
         self.tasks.insert(rm, Task::Registering(task));
-    }
-
-    /// Whether the owner's record has had this version for the longer of its lease and this
-    /// member's. Without a record, this member's counts.
-    fn is_silent(
-        &self,
-        owner: &Owner,
-        found: Option<&Versioned<MemberRecord>>,
-        now: Nanos,
-    ) -> bool {
-        let version = found.map(|found| found.version);
-        let silence = if self.rules.keep(Rule::SilenceOfThisVersion) {
-            self.observed.silence(&owner.member, version, now)
-        } else {
-            self.observed.silence_of_any(&owner.member, now)
-        };
-        let own = self.timing.lease();
-        let lease = found.map_or(own, |found| found.value.waited_for(own));
-        let lease = if self.rules.keep(Rule::WaitsForLease) { lease } else { 0 };
-        silence.is_some_and(|silence| silence >= lease)
     }
 
     fn depose(

@@ -156,9 +156,7 @@ impl Member {
             return self.write_own(begun, Some(found.version), found.value.beat + 1, out);
         }
         self.observed.see(&self.me.member, Some(found.version), now);
-        let silence = self.observed.silence(&self.me.member, Some(found.version), now);
-        let lease = found.value.waited_for(self.timing.lease());
-        if silence.is_some_and(|silence| silence >= lease) {
+        if self.is_silent(&self.me.member, Some(&found), now) {
             self.round = Round::Deposing { begun };
             self.ask_write(
                 Some(found.version),
@@ -311,11 +309,7 @@ impl Member {
             return true;
         }
         let Some(record) = snapshot.members.get(&owner.member) else { return false };
-        let lease = record.value.waited_for(self.timing.lease());
-        let is_silent = self
-            .observed
-            .silence(&owner.member, Some(record.version), now)
-            .is_some_and(|silence| silence >= lease);
+        let is_silent = self.is_silent(&owner.member, Some(record), now);
         let record = &record.value;
         record.owner == *owner
             && record.life == Life::Alive
