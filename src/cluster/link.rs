@@ -17,8 +17,8 @@
 
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -38,16 +38,15 @@ use tracing::{debug, info, warn};
 
 use super::tls::ClientTls;
 use crate::grpc::{PING_EVERY, PING_PATIENCE, is_other_incarnation, member_windows};
-use crate::locked::locked;
 use crate::settings::is_loopback;
 
 /// Time within which a connection is made.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A member that sent nothing for this time, in which it should have answered two pings, is not
-/// heard well.
-const HEARD_WITHIN: Duration = Duration::from_millis(500);
+/// A member that sent nothing for this time, in which it should have answered two pings, counts as
+/// one that answers none.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// A member that sent nothing for this time stands still: pings and their answers come more often.
 const ACTS_WITHIN: Duration = Duration::from_millis(300);
 /// Pause between two looks whether something was received.
@@ -62,25 +61,58 @@ type Sender = SendRequest<Body>;
 /// The connection to one other member. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// `None` while there is no connection to this incarnation of the member.
-    sender: watch::Receiver<Option<Sender>>,
-    heard: Heard,
-    /// Whether the last attempt to connect was refused, or led to another incarnation.
-    refuses: Arc<AtomicBool>,
-    /// Why the last connection ended, or could not be made.
-    problem: Arc<Mutex<String>>,
+    state: watch::Receiver<State>,
+    received: LastReceived,
     task: AbortHandle,
+}
+
+/// State of a connection. While the next attempt to connect is under way it is that of the last.
+#[derive(Clone, Debug)]
+enum State {
+    /// No attempt to connect has ended yet.
+    New,
+    /// Calls go over this sender.
+    Open(Sender),
+    /// No process listens at the address: the operating system's error.
+    Refused(String),
+    /// The attempt failed otherwise, or the connection ended. Empty if it ended without an error.
+    Down(String),
+}
+
+impl State {
+    /// State after an attempt that failed.
+    fn failed(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::Refused(error.to_string()),
+            _ => Self::Down(error.to_string()),
+        }
+    }
+
+    fn sender(&self) -> Option<&Sender> {
+        match self {
+            Self::Open(sender) => Some(sender),
+            Self::New | Self::Refused(_) | Self::Down(_) => None,
+        }
+    }
+
+    /// Why the member does not answer, for people.
+    fn problem(&self) -> &str {
+        match self {
+            Self::Refused(why) | Self::Down(why) if !why.is_empty() => why,
+            Self::New | Self::Open(_) | Self::Refused(_) | Self::Down(_) => "it does not answer",
+        }
+    }
 }
 
 /// When the last byte was received.
 #[derive(Clone, Debug)]
-struct Heard {
+struct LastReceived {
     begun: Instant,
     /// Milliseconds after `begun`.
     last: Arc<AtomicU64>,
 }
 
-impl Heard {
+impl LastReceived {
     fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -119,54 +151,48 @@ impl Link {
         tls: Option<Arc<ClientTls>>,
         headers: HeaderMap,
     ) -> Self {
-        let (updates, sender) = watch::channel(None);
-        let heard = Heard { begun: Instant::now(), last: Arc::default() };
-        let refuses = Arc::<AtomicBool>::default();
-        let problem = Arc::default();
+        let (updates, state) = watch::channel(State::New);
+        let received = LastReceived { begun: Instant::now(), last: Arc::default() };
         let dialler = Dialler {
             member: member.to_owned(),
             address: address.to_owned(),
             tls,
             headers,
-            heard: heard.clone(),
-            refuses: Arc::clone(&refuses),
-            problem: Arc::clone(&problem),
+            received: received.clone(),
         };
         let task = tokio::spawn(dialler.keep(updates)).abort_handle();
-        Self { sender, heard, refuses, problem, task }
+        Self { state, received, task }
     }
 
-    /// Why the member is not heard, for people.
+    /// Why the member does not answer, for people.
     pub(super) fn problem(&self) -> String {
-        let problem = locked(&self.problem).clone();
-        let is_open = self.sender.borrow().is_some();
-        if is_open || problem.is_empty() { "it does not answer".to_owned() } else { problem }
+        self.state.borrow().problem().to_owned()
     }
 
     /// Whether the member answers pings now.
-    pub(super) fn is_heard(&self) -> bool {
-        self.sender.borrow().as_ref().is_some_and(|sender| !sender.is_closed())
-            && self.heard.silence() < HEARD_WITHIN
+    pub(super) fn answers_pings(&self) -> bool {
+        self.state.borrow().sender().is_some_and(|sender| !sender.is_closed())
+            && self.received.silence() < ANSWERS_WITHIN
     }
 
     /// Whether no process of this incarnation listens at the address of the member, as far as is
     /// known.
     pub(super) fn refuses(&self) -> bool {
-        self.refuses.load(Ordering::Relaxed)
+        matches!(*self.state.borrow(), State::Refused(_))
     }
 
     /// Whether the member acts at this moment. Pings show that later: an answer may be from the time
     /// just before the member stood still.
     pub(super) async fn acts(&self) -> bool {
-        self.is_heard() && self.heard.receives_within(ACTS_WITHIN).await
+        self.answers_pings() && self.received.receives_within(ACTS_WITHIN).await
     }
 
     /// The connection, awaited for at most a second.
     pub(super) async fn sender(&self) -> Option<Sender> {
-        let mut sender = self.sender.clone();
-        let connected = sender.wait_for(Option::is_some);
+        let mut state = self.state.clone();
+        let connected = state.wait_for(|state| state.sender().is_some());
         let connected = timeout(CONNECT_PATIENCE, connected).await.ok()?.ok()?;
-        connected.clone()
+        connected.sender().cloned()
     }
 }
 
@@ -182,26 +208,22 @@ struct Dialler {
     address: String,
     tls: Option<Arc<ClientTls>>,
     headers: HeaderMap,
-    heard: Heard,
-    refuses: Arc<AtomicBool>,
-    problem: Arc<Mutex<String>>,
+    received: LastReceived,
 }
 
 impl Dialler {
     /// Keeps a connection open until the task is aborted.
-    async fn keep(self, updates: watch::Sender<Option<Sender>>) {
+    async fn keep(self, updates: watch::Sender<State>) {
         let (member, address) = (&*self.member, &*self.address);
         if self.tls.is_none() && !is_loopback(address) {
             let why = "its address is no loopback address, and `cluster.tls.names` is not set here";
             warn!(member, address, why, "no connection to another member");
-            self.note(why);
+            updates.send_replace(State::Down(why.to_owned()));
             return;
         }
         let mut is_reported = false;
         loop {
             let connected = timeout(CONNECT_PATIENCE, self.connect()).await.unwrap_or_else(late);
-            let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-            self.refuses.store(connected.as_ref().err().is_some_and(is_refused), Ordering::Relaxed);
             match connected {
                 Ok((sender, connection)) => {
                     is_reported = false;
@@ -215,13 +237,12 @@ impl Dialler {
                             connection.await
                         }
                     };
-                    updates.send_replace(None);
                     let why = end.err().map(|error| error.to_string()).unwrap_or_default();
                     info!(member, address, why, "connection to another member ended");
-                    self.note(&why);
+                    updates.send_replace(State::Down(why));
                 }
                 Err(error) => {
-                    self.note(&error.to_string());
+                    updates.send_replace(State::failed(&error));
                     if std::mem::replace(&mut is_reported, true) {
                         debug!(member, address, %error, "no connection to another member");
                     } else {
@@ -249,23 +270,18 @@ impl Dialler {
         &self,
         sender: Sender,
         is_other: bool,
-        updates: &watch::Sender<Option<Sender>>,
+        updates: &watch::Sender<State>,
     ) -> Option<Sender> {
         let (member, address) = (&*self.member, &*self.address);
-        self.refuses.store(is_other, Ordering::Relaxed);
         if is_other {
             let why = "another incarnation of it is at its address";
             info!(member, address, why, "no connection to another member");
-            self.note(why);
+            updates.send_replace(State::Refused(why.to_owned()));
             return Some(sender);
         }
         info!(member, address, "connected to another member");
-        updates.send_replace(Some(sender));
+        updates.send_replace(State::Open(sender));
         None
-    }
-
-    fn note(&self, problem: &str) {
-        problem.clone_into(&mut locked(&self.problem));
     }
 
     async fn connect(
@@ -282,8 +298,8 @@ impl Dialler {
                 Transport::Tls(Box::new(connector.connect(host, stream).await?))
             }
         };
-        self.heard.note();
-        let stream = Listened { transport, heard: self.heard.clone() };
+        self.received.note();
+        let stream = Noting { transport, received: self.received.clone() };
         let (stream_window, connection_window) = member_windows();
         let mut http = Builder::new(TokioExecutor::new());
         http.timer(TokioTimer::new())
@@ -307,9 +323,9 @@ enum Transport {
 }
 
 /// A connection that notes when something was received.
-struct Listened {
+struct Noting {
     transport: Transport,
-    heard: Heard,
+    received: LastReceived,
 }
 
 /// Forwards a call to the transport.
@@ -322,19 +338,19 @@ macro_rules! on_transport {
     };
 }
 
-impl AsyncRead for Listened {
+impl AsyncRead for Noting {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = ready!(on_transport!(self, poll_read, cx, buffer));
-        self.heard.note();
+        self.received.note();
         Poll::Ready(read)
     }
 }
 
-impl AsyncWrite for Listened {
+impl AsyncWrite for Noting {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -376,22 +392,34 @@ mod tests {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let heard = Heard { begun: Instant::now(), last: Arc::default() };
+            let received = LastReceived { begun: Instant::now(), last: Arc::default() };
             sleep(Duration::from_millis(100)).await;
             let begun = Instant::now();
-            assert!(!heard.receives_within(ACTS_WITHIN).await, "an old byte shows nothing");
+            assert!(!received.receives_within(ACTS_WITHIN).await, "an old byte shows nothing");
             assert!(begun.elapsed() < Duration::from_millis(220), "{:?}", begun.elapsed());
             let asked = begun.elapsed();
-            assert!(!heard.receives_within(ACTS_WITHIN).await);
+            assert!(!received.receives_within(ACTS_WITHIN).await);
             assert_eq!(begun.elapsed(), asked, "silent for too long already");
-            heard.note();
-            let other = heard.clone();
+            received.note();
+            let other = received.clone();
             let later = async {
                 sleep(Duration::from_millis(190)).await;
                 other.note();
             };
-            let (acts, ()) = tokio::join!(heard.receives_within(ACTS_WITHIN), later);
+            let (acts, ()) = tokio::join!(received.receives_within(ACTS_WITHIN), later);
             assert!(acts);
         });
+    }
+
+    #[test]
+    fn a_refused_connection_differs_from_one_that_failed_otherwise() {
+        let refused = State::failed(&io::ErrorKind::ConnectionRefused.into());
+        assert!(matches!(refused, State::Refused(_)), "{refused:?}");
+        let late = State::failed(&io::ErrorKind::TimedOut.into());
+        assert!(matches!(late, State::Down(_)), "{late:?}");
+        assert_eq!(late.problem(), "timed out");
+        for state in [State::New, State::Down(String::new())] {
+            assert_eq!(state.problem(), "it does not answer");
+        }
     }
 }

@@ -85,8 +85,8 @@ impl Peer {
     }
 
     /// Whether the member answers pings now.
-    pub fn is_heard(&self) -> bool {
-        self.link.is_heard()
+    pub fn answers_pings(&self) -> bool {
+        self.link.answers_pings()
     }
 
     /// Whether the last attempt to connect to the member was refused.
@@ -102,10 +102,9 @@ impl Peer {
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_heard = self.is_heard();
         f.debug_struct("Peer")
             .field("id", &self.id())
-            .field("is_heard", &is_heard)
+            .field("answers_pings", &self.answers_pings())
             .finish_non_exhaustive()
     }
 }

@@ -27,7 +27,7 @@ use super::membership::Membership;
 use super::peers::Peer;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::registry::id_of;
-use crate::grpc::routing::{Remote, Route, Routing};
+use crate::grpc::routing::{OwnerSource, Remote, Route, Routing};
 use crate::identity::Identity;
 
 /// Owners that are younger than the last renewal.
@@ -261,17 +261,19 @@ impl Routing for Membership {
         self.serves(&RmId(rm_id.into()))
     }
 
-    fn route<'a>(&'a self, rm_id: &'a str, is_anew: bool) -> BoxFuture<'a, Route> {
+    fn route<'a>(&'a self, rm_id: &'a str, source: OwnerSource) -> BoxFuture<'a, Route> {
         async move {
             let rm = RmId(rm_id.into());
             if self.serves(&rm) {
                 return Route::Here;
             }
-            // An owner that is not heard may have been replaced since the last renewal.
-            let is_current =
-                |owner: &Owner| !is_anew && self.peer(owner).is_some_and(|peer| peer.is_heard());
-            let known = self.known_owner(&rm).filter(is_current);
-            match known {
+            let known = match source {
+                OwnerSource::LastRenewal => self.known_owner(&rm),
+                OwnerSource::ReadNow => None,
+            };
+            // An owner that answers no ping may have been replaced since the last renewal.
+            let answers = |owner: &Owner| self.peer(owner).is_some_and(|peer| peer.answers_pings());
+            match known.filter(answers) {
                 Some(owner) => self.way_to(&owner).await,
                 None => match self.read_owner(&rm).await {
                     Ok(Some(owner)) => self.way_to(&owner).await,

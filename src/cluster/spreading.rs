@@ -181,7 +181,7 @@ impl Membership {
     /// Whether an owner answers pings, now or within a second.
     async fn reaches(&self, peer: Option<&Peer>, address: Option<&str>) -> bool {
         match (peer, address) {
-            (Some(peer), _) => is_heard_in_time(peer).await,
+            (Some(peer), _) => answers_in_time(peer).await,
             // It has no listener for members.
             (None, Some(address)) => self.probe(address.to_owned()).await,
             // Its record was not read, or that incarnation is over.
@@ -192,7 +192,7 @@ impl Membership {
     /// Whether any member may claim an RM at once, as far as is known here.
     fn is_for_any(&self, rm: &RmId, has_proof: bool) -> bool {
         let owner = self.known_owner(rm);
-        let is_silent = |owner: &Owner| self.peer(owner).is_some_and(|peer| !peer.is_heard());
+        let is_silent = |owner: &Owner| self.peer(owner).is_some_and(|peer| !peer.answers_pings());
         owner.is_none_or(|owner| has_proof && is_silent(&owner))
     }
 
@@ -224,7 +224,7 @@ impl Membership {
             let is_taker = takers.get(&record.owner.member) == Some(&record.owner)
                 && !refused.contains(&record.owner.member);
             let Some(peer) = is_taker.then(|| self.peer(&record.owner)).flatten() else { continue };
-            if peer.is_heard() {
+            if peer.answers_pings() {
                 let unseen = assigned.unseen(&record.owner.member, record.beat);
                 let load = record.details.load.saturating_add(unseen.saturating_mul(SESSION_LOAD));
                 loads.push((Some((peer, record.beat)), load));
@@ -307,9 +307,9 @@ async fn made_at(peer: &Peer, call: &PassableCall) -> Forwarded {
 }
 
 /// Whether a member answers pings, now or within a second.
-async fn is_heard_in_time(peer: &Peer) -> bool {
+async fn answers_in_time(peer: &Peer) -> bool {
     let begun = Instant::now();
-    while !peer.is_heard() {
+    while !peer.answers_pings() {
         if begun.elapsed() >= OWNER_PATIENCE {
             return false;
         }

@@ -47,12 +47,12 @@ impl Membership {
     /// The gRPC addresses of the members that live and are not silent, this one first.
     pub(super) fn addresses(&self) -> Vec<String> {
         let view = self.view().unwrap_or_default();
-        let is_heard = |owner: &Owner| {
+        let is_not_silent = |owner: &Owner| {
             let record = view.members.get(&owner.member).map(|record| &record.value);
             // By the time of the read: a member that cannot read knows nothing of others' silence.
             record.is_some_and(|it| self.state_of(it, &view, view.read_at) != MemberState::Silent)
         };
-        let others = self.others_alive().into_iter().filter(|(owner, _)| is_heard(owner));
+        let others = self.others_alive().into_iter().filter(|(owner, _)| is_not_silent(owner));
         let others = others.map(|(_, details)| details.grpc.clone());
         let all = iter::once(self.suspicion.grpc.clone()).chain(others);
         all.filter(|address| !address.is_empty()).collect()

@@ -61,13 +61,29 @@ pub trait Routing: Send + Sync {
     /// Whether this member serves the resource manager now.
     fn serves(&self, rm_id: &str) -> bool;
 
-    /// Finds the member for calls of a resource manager: by the claims that were read last, or by
-    /// one read now (`is_anew`).
-    fn route<'a>(&'a self, rm_id: &'a str, is_anew: bool) -> BoxFuture<'a, Route>;
+    /// Finds the member for calls of a resource manager.
+    fn route<'a>(&'a self, rm_id: &'a str, source: OwnerSource) -> BoxFuture<'a, Route>;
 
     /// The id of the member that the claim of a resource manager names, by one read now. `None`:
     /// nobody, or the arbiter does not answer.
     fn claim_owner<'a>(&'a self, rm_id: &'a str) -> BoxFuture<'a, Option<String>>;
+}
+
+/// Source from which the owner of a resource manager is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerSource {
+    /// The claims that the last renewal read, and registrations since. The claim is read now if
+    /// they name no owner that answers pings.
+    LastRenewal,
+    /// The claim, read now: the member that was asked before does not serve the resource manager.
+    ReadNow,
+}
+
+impl OwnerSource {
+    /// The source for a try with this number, 0 for the first one.
+    pub(crate) fn of_try(number: usize) -> Self {
+        if number == 0 { Self::LastRenewal } else { Self::ReadNow }
+    }
 }
 
 /// The member for calls of a resource manager.
@@ -285,7 +301,7 @@ pub(super) async fn misdirected(
     if routing.serves(&rm_id) {
         return None;
     }
-    let member = match routing.route(&rm_id, true).await {
+    let member = match routing.route(&rm_id, OwnerSource::ReadNow).await {
         Route::Here => return None,
         Route::To(remote) => remote.id().to_owned(),
         Route::Refused(_) => "another".to_owned(),

@@ -42,7 +42,8 @@ use super::routes::Endpoint;
 use super::{Reads, RestEdge, found, readable};
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::routing::{
-    GATHER_PATIENCE, MISSING_HEADER, Remote, Route, Routing, TRIES, is_not_owner, name_rm,
+    GATHER_PATIENCE, MISSING_HEADER, OwnerSource, Remote, Route, Routing, TRIES, is_not_owner,
+    name_rm,
 };
 use crate::grpc::{FORWARDED_HEADER, FORWARDED_RM_HEADER, missing_header};
 use crate::identity::Identity;
@@ -140,7 +141,7 @@ async fn at_owner(
         return None;
     }
     for attempt in 0..=TRIES {
-        let remote = match routing.route(rm_id, attempt > 0).await {
+        let remote = match routing.route(rm_id, OwnerSource::of_try(attempt)).await {
             Route::To(remote) => remote,
             Route::Refused(refusal) => return Some(refused_by(&refusal)),
             Route::Here => return None,

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 
 use super::*;
-use crate::grpc::routing::Route;
+use crate::grpc::routing::{OwnerSource, Route};
 
 #[test]
 fn an_owner_that_began_after_the_last_renewal_is_found() {
@@ -15,7 +15,7 @@ fn an_owner_that_began_after_the_last_renewal_is_found() {
         let a = cluster.ready("a").await;
         assert_eq!(a.register(None).await, Ok(1));
         // Before this member has read its record, which has no address for members.
-        let route = c.member.routing().route("rm", false).await;
+        let route = c.member.routing().route("rm", OwnerSource::LastRenewal).await;
         let Route::Refused(ClaimRefusal::NotOwner { member, owner }) = route else {
             panic!("not the way to its owner");
         };
@@ -37,7 +37,7 @@ fn an_owner_is_connected_to_before_a_renewal_has_read_it() {
         assert_eq!(a.register(None).await, Ok(1));
         let begun = Instant::now();
         let routing = c.member.routing();
-        let routes = (0..20).map(|_| routing.route("rm", false));
+        let routes = (0..20).map(|_| routing.route("rm", OwnerSource::LastRenewal));
         for route in join_all(routes).await {
             let Route::To(remote) = route else { panic!("not the way to its owner") };
             assert_eq!((remote.id(), remote.grpc()), ("a", "a:50051"));

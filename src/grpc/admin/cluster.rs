@@ -172,7 +172,7 @@ mod passed_on {
     use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 
     fn peer(operations: &dyn Operations, member: &str) -> Option<Peer> {
-        operations.peer(member).filter(Peer::is_heard)
+        operations.peer(member).filter(Peer::answers_pings)
     }
 
     pub(super) async fn move_rm(

@@ -36,7 +36,7 @@ use super::{Common, head};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::routing::{
-    GATHER_PATIENCE, MISSING_HEADER, PassableCall, Route, Routing, TRIES, misdirected,
+    GATHER_PATIENCE, MISSING_HEADER, OwnerSource, PassableCall, Route, Routing, TRIES, misdirected,
 };
 use crate::grpc::shared::HEAD_BYTES;
 use crate::identity::Identity;
@@ -152,7 +152,7 @@ async fn by_owner(
         return None;
     }
     for attempt in 0..=TRIES {
-        let remote = match routing.route(rm_id, attempt > 0).await {
+        let remote = match routing.route(rm_id, OwnerSource::of_try(attempt)).await {
             Route::Here => return None,
             Route::Refused(refusal) => return Some(Status::from(&refusal).into_http()),
             Route::To(remote) => remote,
@@ -387,7 +387,7 @@ mod tests {
             false
         }
 
-        fn route<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Route> {
+        fn route<'a>(&'a self, _: &'a str, _: OwnerSource) -> BoxFuture<'a, Route> {
             async { Route::Here }.boxed()
         }
 

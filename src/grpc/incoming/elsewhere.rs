@@ -58,8 +58,8 @@ use crate::grpc::incoming::messages::Messages;
 use crate::grpc::incoming::shapes::Method;
 use crate::grpc::members::ForwardedBy;
 use crate::grpc::routing::{
-    ACCEPT_ENCODING, Remote, Route, Routing, TRIES, is_not_owner, misdirected, name_rm, named_rm,
-    request_to, wants_redirect,
+    ACCEPT_ENCODING, OwnerSource, Remote, Route, Routing, TRIES, is_not_owner, misdirected,
+    name_rm, named_rm, request_to, wants_redirect,
 };
 use crate::grpc::shared::ENCODING;
 use crate::identity::{Identity, Right};
@@ -204,7 +204,7 @@ where
         let mut silent = None;
         let mut messages = Some(messages);
         for attempt in 0..=TRIES {
-            let remote = match self.routing.route(&rm_id, attempt > 0).await {
+            let remote = match self.routing.route(&rm_id, OwnerSource::of_try(attempt)).await {
                 Route::To(remote) => remote,
                 Route::Refused(refusal) => return Status::from(&refusal).into_http(),
                 Route::Here => match messages.take() {

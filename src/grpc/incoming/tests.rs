@@ -13,7 +13,7 @@ use tower::service_fn;
 use super::*;
 use crate::grpc::REASON_TRAILER;
 use crate::grpc::members::ForwardedBy;
-use crate::grpc::routing::{GATHER_PATIENCE, Remote, Route, name_rm};
+use crate::grpc::routing::{GATHER_PATIENCE, OwnerSource, Remote, Route, name_rm};
 use crate::settings::{Flags, Settings};
 
 const REPORTS: &str = "/monoceros.v1.MetricsService/ReportUtilization";
@@ -82,7 +82,7 @@ impl Routing for Cluster {
         false
     }
 
-    fn route<'a>(&'a self, _: &'a str, _: bool) -> future::BoxFuture<'a, Route> {
+    fn route<'a>(&'a self, _: &'a str, _: OwnerSource) -> future::BoxFuture<'a, Route> {
         let owner = Owner(Arc::clone(&self.0));
         async { Route::To(Arc::new(owner)) }.boxed()
     }

@@ -71,8 +71,11 @@ impl Routing for Others {
     }
 
     /// The first member, and the last one after the claim was read.
-    fn route<'a>(&'a self, _: &'a str, is_anew: bool) -> BoxFuture<'a, Route> {
-        let owner = if is_anew { self.0.last() } else { self.0.first() };
+    fn route<'a>(&'a self, _: &'a str, source: OwnerSource) -> BoxFuture<'a, Route> {
+        let owner = match source {
+            OwnerSource::LastRenewal => self.0.first(),
+            OwnerSource::ReadNow => self.0.last(),
+        };
         let route = match owner {
             Some(owner) => Route::To(Arc::new(owner.clone())),
             None => Route::Refused(ClaimRefusal::ArbiterUnavailable),
