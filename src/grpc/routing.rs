@@ -33,6 +33,8 @@ use crate::locked::locked;
 
 /// Time within which other members have to answer where all are asked.
 pub(crate) const GATHER_PATIENCE: Duration = Duration::from_secs(1);
+/// Most bytes of the lists of all members together.
+pub(crate) const LISTS_BYTES: usize = 64 << 20;
 /// Reason of a member that does not serve the resource manager.
 pub(super) const NOT_OWNER: &str = "NOT_OWNER";
 /// Reason of a member that ends or is drained.

@@ -42,8 +42,8 @@ use super::routes::Endpoint;
 use super::{Reads, RestEdge, found, readable};
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::routing::{
-    GATHER_PATIENCE, MISSING_HEADER, OwnerSource, Remote, Route, Routing, TRIES, is_not_owner,
-    name_rm,
+    GATHER_PATIENCE, LISTS_BYTES, MISSING_HEADER, OwnerSource, Remote, Route, Routing, TRIES,
+    is_not_owner, name_rm,
 };
 use crate::grpc::{FORWARDED_HEADER, FORWARDED_RM_HEADER, missing_header};
 use crate::identity::Identity;
@@ -51,8 +51,6 @@ use crate::identity::Identity;
 #[cfg(test)]
 mod tests;
 
-/// Most bytes of the lists of all members together.
-const LISTS_BYTES: usize = 64 << 20;
 /// Claims that are read at a time for RMs in the lists of several members.
 const CLAIM_READS: usize = 16;
 /// Most bytes of an error object that is looked at.

@@ -36,13 +36,12 @@ use super::{Common, head};
 use crate::grpc::admin::refusal::CallRefusal;
 use crate::grpc::end::ClaimRefusal;
 use crate::grpc::routing::{
-    GATHER_PATIENCE, MISSING_HEADER, OwnerSource, PassableCall, Route, Routing, TRIES, misdirected,
+    GATHER_PATIENCE, LISTS_BYTES, MISSING_HEADER, OwnerSource, PassableCall, Route, Routing, TRIES,
+    misdirected,
 };
 use crate::grpc::shared::HEAD_BYTES;
 use crate::identity::Identity;
 
-/// Most bytes of the lists of all members together.
-const LISTS_BYTES: usize = 64 << 20;
 /// Services whose calls may concern one RM.
 const SERVICES: [&str; 2] = ["/monoceros.v1.AdminService/", "/monoceros.v1.MetricsService/"];
 /// Methods that concern this process, or all that it has, if they name no RM.
