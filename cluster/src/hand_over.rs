@@ -169,8 +169,8 @@ impl Member {
         epoch: Epoch,
         out: &mut Vec<Effect>,
     ) {
-        let is_served = self.sessions.contains_key(&rm) || self.tasks.contains_key(&rm);
-        if is_served || !self.may_decide(now) {
+        let is_served = self.sessions.contains_key(&rm) && self.rules.keep(Rule::FreesOnlyUnserved);
+        if is_served || self.tasks.contains_key(&rm) || !self.may_decide(now) {
             return;
         }
         self.read_claim(&rm, out);

@@ -72,6 +72,7 @@ impl Member {
     /// that in the record and this member's own. Without a record, the own one.
     pub(crate) fn lease_waited_for(&self, found: Option<&Versioned<MemberRecord>>) -> Nanos {
         let own = self.timing.lease();
+        let found = found.filter(|_| self.rules.keep(Rule::WaitsForLongerLease));
         found.map_or(own, |found| found.value.waited_for(own))
     }
 

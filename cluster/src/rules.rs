@@ -22,6 +22,8 @@ pub(crate) enum Rule {
     WaitsForPredecessor,
     /// A member is deposed after a whole lease of silence only.
     WaitsForLease,
+    /// Of two leases of different lengths the longer one is waited for.
+    WaitsForLongerLease,
     /// Silence is counted from the reply in which a version was seen, not from the request.
     SilenceFromReply,
     /// Silence is that of the version which the record still has.
@@ -56,6 +58,8 @@ pub(crate) enum Rule {
     SparesMembersThatTakeNone,
     /// Deregistration sets the owner to none only for the epoch that it ended.
     DeregistersOwnEpoch,
+    /// A claim is freed without a deregistration only while its RM has no session here.
+    FreesOnlyUnserved,
     /// All sessions end before a member writes that it has left.
     EndsBeforeLeaving,
 }

@@ -420,12 +420,12 @@ mod tests {
         let former = links.to(&record_at(&address, "m", 1), &me);
         let present = links.to(&record_at(&address, "m", 2), &me);
         let begun = Instant::now();
-        while !present.is_heard() || !former.refuses() {
+        while !present.answers_pings() || !former.refuses() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{present:?} {former:?}");
             sleep(Duration::from_millis(10)).await;
         }
         assert!(present.acts().await && !present.refuses());
-        assert!(!former.acts().await && !former.is_heard());
+        assert!(!former.acts().await && !former.answers_pings());
         assert_eq!(former.problem(), "another incarnation of it is at its address");
         accept.abort();
     }

@@ -48,6 +48,8 @@ pub(super) enum Action {
     /// A member takes no RMs any more, and hands over those that it has.
     Drain(usize),
     Deregister(usize),
+    /// A member frees the claim of an RM that names it and has no session there.
+    Free(usize, RmId),
     /// A member ends. Its RMs go to the next process, or to nobody.
     Leave(usize, bool),
     Restore,
@@ -144,6 +146,9 @@ impl World {
             if process.is_slow {
                 actions.push(Action::Mend(index));
             }
+            if bounds.has(Kind::Orders) {
+                self.claims_to_free(index, process, actions);
+            }
             if process.member.status() == Status::Restored
                 && process.member.acceptance.is_none()
                 && self.is_to_be_accepted()
@@ -153,6 +158,17 @@ impl World {
         }
         if self.faults > 0 {
             self.faults_of(bounds, index, process, actions);
+        }
+    }
+
+    /// Claims that name a process and have no task there. A session makes the member ignore the
+    /// step, which leads to no other state then.
+    fn claims_to_free(&self, index: usize, process: &Process, actions: &mut Vec<Action>) {
+        for (rm, claim) in &self.store.all.claims {
+            let is_own = claim.value.owner.as_ref() == Some(process.member.me());
+            if is_own && !process.member.tasks.contains_key(rm) {
+                actions.push(Action::Free(index, rm.clone()));
+            }
         }
     }
 
@@ -276,6 +292,7 @@ impl World {
             Action::Thaw(_)
                 | Action::Mend(_)
                 | Action::Restart(_)
+                | Action::Free(..)
                 | Action::Restore
                 | Action::Accept(_)
         ) {
@@ -314,6 +331,10 @@ impl World {
                 self.hand_over_all(*index);
             }
             Action::Deregister(index) => self.deregister(*index),
+            Action::Free(index, rm) => {
+                let epoch = self.store.claim(rm).map(|claim| claim.epoch).unwrap_or_default();
+                self.handle(*index, Event::Free(rm.clone(), epoch));
+            }
             Action::Leave(index, false) => {
                 self.handle(*index, Event::Leave(std::collections::BTreeMap::new()));
             }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a member decides for less than a lease after the first sending of a renewal that counts | `DecidesWithinLease`, `CountsFromFirstSending`, `OwnContentsAreWon` |
 //! | a renewal counts after a read of the claims, which ends sessions that others have claimed | `ReadsClaimsAfterRenewal`, `EndsClaimedSessions`, `EndsByEpoch` |
-//! | a member is deposed after a lease in which its record did not change | `WaitsForLease`, `SilenceFromReply`, `SilenceOfThisVersion` |
+//! | a member is deposed after a lease in which its record did not change, the longer of two | `WaitsForLease`, `WaitsForLongerLease`, `SilenceFromReply`, `SilenceOfThisVersion` |
 //! | a process replaces a record of its id only if that is over | `WaitsForPredecessor` |
 //! | a member that ends gives its RMs away, then writes that it left | `EndsBeforeHandOver`, `EndsBeforeLeaving` |
 //! | a registration is answered after a compare-and-set, and another look at the clock | `ClaimsBeforeAnswer`, `LooksAgainBeforeAnswer`, `EndsBeforeClaim` |
@@ -12,7 +12,7 @@
 //! | claims of an incarnation that is over are free, others are not | `ClaimsOfTheDeadAreFree`, `ReadsOwnerAfterClaim` |
 //! | the proof takes an RM from a live owner at once, for the last process that was served | `AsksForProof`, `RefusesOlderAttempts`, `RefusesSuperseded` |
 //! | an owner hands over an RM that a member wants which cannot reach it, and which takes RMs | `HandsOverWanted`, `SparesMembersThatTakeNone` |
-//! | an owner deregisters what it has ended itself | `DeregistersOwnEpoch` |
+//! | an owner deregisters what it has ended itself, and frees what it does not serve | `DeregistersOwnEpoch`, `FreesOnlyUnserved` |
 //! | a restored backup fences every member | `NoticesRestore` |
 //!
 //! Shown elsewhere: the exit of a process whose id another one has, and the lease for which a wanted
@@ -39,6 +39,7 @@ fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
     let crashes = &[Kind::Crashes];
     let orders = &[Kind::Orders];
     let restores = &[Kind::Restores];
+    let longer = |bounds| Bounds { longer: 2, ..bounds };
     vec![
         (Rule::DecidesWithinLease, with(2, &[0, 1], 4, 1, &[]), two),
         (Rule::CountsFromFirstSending, with(2, &[1, 1], 6, 1, &[]), two),
@@ -49,6 +50,7 @@ fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
         (Rule::NoticesRestore, with(2, &[1, 1], 6, 0, restores), two),
         (Rule::WaitsForPredecessor, with(2, &[0, 1], 3, 1, &[Kind::Twins]), two),
         (Rule::WaitsForLease, with(2, &[0, 1], 2, 1, &[]), two),
+        (Rule::WaitsForLongerLease, longer(with(2, &[0, 1], 6, 1, slow)), two),
         (Rule::SilenceFromReply, with(2, &[0, 1], 5, 2, &[]), two),
         (Rule::SilenceOfThisVersion, with(2, &[1, 1], 5, 2, &[]), two),
         (Rule::ReadsOwnerAfterClaim, with(2, &[1, 1], 2, 1, orders), two),
@@ -66,6 +68,7 @@ fn mutants() -> Vec<(Rule, Bounds, &'static str)> {
         (Rule::HandsOverWanted, with(3, &[0, 0], 2, 0, &[]), "members apart"),
         (Rule::SparesMembersThatTakeNone, with(2, &[0, 1], 8, 2, &[Kind::Drains]), "takes none"),
         (Rule::DeregistersOwnEpoch, with(2, &[1, 1], 1, 1, orders), two),
+        (Rule::FreesOnlyUnserved, with(2, &[0, 1], 1, 0, orders), two),
         (Rule::EndsBeforeLeaving, with(2, &[0, 1], 1, 2, orders), two),
     ]
 }
