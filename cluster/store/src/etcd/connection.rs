@@ -10,29 +10,27 @@
 //! The connection is dropped, and the next request makes a new one: it reads certificates again,
 //! and its failure has a reason, which that of a broken connection lacks.
 
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 use tonic::metadata::AsciiMetadataValue;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
-use tonic::{Code, Request, Response, Status};
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Request, Response, Status};
 
+use super::denied::{Denied, is_stale};
+use super::options::{BadOptions, EtcdOptions, User, in_background, password, read, tls_config};
 use super::proto::AuthenticateRequest;
 use super::proto::auth_client::AuthClient;
 use super::proto::kv_client::KvClient;
 use super::proto::watch_client::WatchClient;
-use crate::causes::{one_line, with_causes};
+use crate::causes::with_causes;
 use crate::locked::locked;
-use crate::store::{Failure, Interrupted, in_time};
+use crate::store::{Failure, in_time};
 
 /// Most endpoints.
 const MAX_ENDPOINTS: usize = 16;
-/// Largest file of a certificate, key or password.
-const MAX_FILE: u64 = 1024 * 1024;
 /// Largest reply: a page of configurations.
 const MAX_REPLY: usize = 32 * 1024 * 1024;
 /// Silence after which the server of a request or watch is pinged. Servers close a connection that
@@ -40,61 +38,6 @@ const MAX_REPLY: usize = 32 * 1024 * 1024;
 const KEEP_ALIVE: Duration = Duration::from_secs(6);
 /// Time for the answer to a ping.
 const PING: Duration = Duration::from_secs(2);
-/// End of the message with which the server refuses a revision that it has forgotten.
-const COMPACTED: &str = "required revision has been compacted";
-
-/// Addresses of etcd, and the means to reach it.
-#[derive(Clone, Debug)]
-pub struct EtcdOptions {
-    /// Addresses: `http://host:port` or `https://host:port`.
-    pub endpoints: Vec<String>,
-    /// Certificates. Needed for `https`.
-    pub tls: Option<TlsFiles>,
-    /// User. `None`: a store without users, or one that takes the name in the certificate.
-    pub user: Option<User>,
-    /// Time after which a request has failed. A [`Driver`](crate::Driver) refuses one that is not
-    /// shorter than the lease.
-    pub timeout: Duration,
-}
-
-/// Files of certificates, in PEM. Each connection reads them again.
-#[derive(Clone, Debug)]
-pub struct TlsFiles {
-    /// Certificates of the authorities that sign those of the servers.
-    pub ca: PathBuf,
-    /// Own certificate and its key.
-    pub identity: Option<(PathBuf, PathBuf)>,
-    /// Name that the servers' certificates have to prove. `None`: the host of the endpoint.
-    pub server_name: Option<String>,
-}
-
-/// User of the store.
-#[derive(Clone, Debug)]
-pub struct User {
-    /// Name.
-    pub name: String,
-    /// File with the password; one newline at its end is left out. Each login reads it again.
-    pub password_file: PathBuf,
-}
-
-/// The option that cannot be used, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{1}")]
-pub struct BadOptions(&'static str, String);
-
-impl BadOptions {
-    /// The option: `endpoints`, `tls` or `password_file`.
-    pub fn option(&self) -> &'static str {
-        self.0
-    }
-}
-
-impl EtcdOptions {
-    /// Options for endpoints without TLS and users, with requests of 1 s at most.
-    pub fn new(endpoints: Vec<String>) -> Self {
-        Self { endpoints, tls: None, user: None, timeout: Duration::from_secs(1) }
-    }
-}
 
 /// The endpoints with their connections, and the token.
 #[derive(Debug)]
@@ -142,75 +85,6 @@ impl Server {
             request.metadata_mut().insert("token", token.clone());
         }
         request
-    }
-}
-
-/// A call that failed.
-#[derive(Clone, Debug)]
-pub(super) struct Denied {
-    /// Endpoint and reason.
-    reason: String,
-    /// Whether nothing was carried out, here or at any other endpoint.
-    is_final: bool,
-    /// Whether the server has forgotten the revision that was to be read.
-    is_forgotten: bool,
-}
-
-impl From<Denied> for Failure {
-    fn from(denied: Denied) -> Self {
-        if denied.is_final { Self::Refused(denied.reason) } else { Self::NoAnswer(denied.reason) }
-    }
-}
-
-impl From<Denied> for Interrupted {
-    fn from(denied: Denied) -> Self {
-        if denied.is_forgotten {
-            Self::Forgotten(denied.into())
-        } else {
-            Self::Failed(denied.into())
-        }
-    }
-}
-
-impl Denied {
-    fn no_answer(endpoint: &str, reason: impl std::fmt::Display) -> Self {
-        let reason = format!("{endpoint}: {}", one_line(reason));
-        Self { reason, is_final: false, is_forgotten: false }
-    }
-
-    fn new(endpoint: &str, status: &Status) -> Self {
-        let message = if status.message().is_empty() {
-            with_causes(status)
-        } else {
-            with_text(status.message(), status)
-        };
-        let reason = format!("{endpoint}: {}", one_line(message));
-        // This side reports a reply that is too large with the same code.
-        let is_forgotten =
-            status.code() == Code::OutOfRange && status.message().ends_with(COMPACTED);
-        // All others may come from a server that is not well.
-        let is_refusal = is_forgotten
-            || matches!(
-                status.code(),
-                Code::Unauthenticated
-                    | Code::PermissionDenied
-                    | Code::InvalidArgument
-                    | Code::ResourceExhausted
-                    | Code::Unimplemented
-            );
-        // A status with a cause was made on this side, when a connection broke: the request may
-        // have been carried out.
-        let is_final = is_refusal && std::error::Error::source(status).is_none();
-        Self { reason, is_final, is_forgotten }
-    }
-}
-
-/// The message of a status, with the causes that it has besides.
-fn with_text(message: &str, status: &Status) -> String {
-    match std::error::Error::source(status).map(with_causes) {
-        Some(cause) if cause.starts_with(message) => cause,
-        Some(cause) if !message.contains(&cause) => format!("{message}: {cause}"),
-        _ => message.to_owned(),
     }
 }
 
@@ -411,11 +285,8 @@ async fn log_in(
     user: &User,
 ) -> Result<Option<AsciiMetadataValue>, Denied> {
     let file = user.password_file.clone();
-    let password = in_background(move || read(&file)).await;
+    let password = in_background(move || password(&file)).await;
     let password = password.map_err(|reason| Denied::no_answer(&endpoint.name, reason))?;
-    let password = String::from_utf8(password)
-        .map_err(|_| Denied::no_answer(&endpoint.name, "the password is not UTF-8"))?;
-    let password = password.strip_suffix('\n').unwrap_or(&password).to_owned();
     let request = AuthenticateRequest { name: user.name.clone(), password };
     match AuthClient::new(channel.clone()).authenticate(request).await {
         Ok(answer) => {
@@ -430,74 +301,9 @@ async fn log_in(
     }
 }
 
-/// Whether the server no longer accepts a token that it gave.
-pub(super) fn is_stale(status: &Status) -> bool {
-    status.code() == Code::Unauthenticated
-        || status.message().ends_with("revision of auth store is old")
-}
-
-/// Reads files on a thread on which that may take its time.
-async fn in_background<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    spawn_blocking(read).await.unwrap_or_else(|why| Err(why.to_string()))
-}
-
-fn tls_config(tls: &TlsFiles) -> Result<ClientTlsConfig, String> {
-    let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(&tls.ca)?));
-    if let Some((certificate, key)) = &tls.identity {
-        config = config.identity(Identity::from_pem(pem(certificate)?, pem(key)?));
-    }
-    if let Some(name) = &tls.server_name {
-        config = config.domain_name(name.clone());
-    }
-    Ok(config)
-}
-
-/// The contents of a PEM file. Fails if there is no PEM in it, which the TLS library would ignore.
-fn pem(path: &Path) -> Result<Vec<u8>, String> {
-    let contents = read(path)?;
-    let mark = b"-----BEGIN ";
-    if contents.windows(mark.len()).any(|window| window == mark) {
-        return Ok(contents);
-    }
-    Err(format!("`{}` has no certificate or key in PEM", path.display()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let named = |why: &dyn std::fmt::Display| format!("`{}` cannot be read: {why}", path.display());
-    let found = std::fs::metadata(path).map_err(|why| named(&why))?;
-    // A read of a pipe or device may never end.
-    if !found.is_file() {
-        return Err(named(&"it is no file"));
-    }
-    let size = found.len();
-    if size > MAX_FILE {
-        return Err(named(&format!("its {size} bytes are more than {MAX_FILE}")));
-    }
-    std::fs::read(path).map_err(|why| named(&why))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_status_of_the_server_is_a_refusal() {
-        let is_final = |status: &Status| Denied::new("e", status).is_final;
-        let full = "etcdserver: mvcc: database space exceeded";
-        let mut broken = Status::resource_exhausted(full);
-        assert!(is_final(&broken));
-        broken.set_source(std::sync::Arc::new(std::io::Error::other("h2 protocol error")));
-        assert!(!is_final(&broken));
-        assert!(!is_final(&Status::unavailable("etcdserver: no leader")));
-        // A reply that is too large for this side: the request was carried out.
-        let large = Status::out_of_range("Error, decoded message length too large");
-        assert!(!is_final(&large) && !Denied::new("e", &large).is_forgotten);
-        let compacted = "etcdserver: mvcc: required revision has been compacted";
-        let compacted = Status::out_of_range(compacted);
-        assert!(is_final(&compacted) && Denied::new("e", &compacted).is_forgotten);
-    }
 
     #[test]
     fn the_first_endpoint_has_half_of_the_time() {

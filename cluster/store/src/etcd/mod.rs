@@ -10,6 +10,8 @@
 //! calls are generated from `proto/etcd.proto` instead.
 
 mod connection;
+mod denied;
+mod options;
 #[allow(missing_docs, unreachable_pub, clippy::pedantic)] // Generated code.
 pub(crate) mod proto {
     tonic::include_proto!("etcdserverpb");
@@ -26,9 +28,10 @@ use futures::future::BoxFuture;
 use monoceros_cluster::{Revision, Version, Versioned};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 
-pub use self::connection::{BadOptions, EtcdOptions, TlsFiles, User};
+pub use self::options::{BadOptions, EtcdOptions, TlsFiles, User};
 
-use self::connection::{Connections, Denied, Server};
+use self::connection::{Connections, Server};
+use self::denied::Denied;
 use self::proto::compare::{CompareResult, CompareTarget, TargetUnion};
 use self::proto::request_op::Request;
 use self::proto::response_op::Response;

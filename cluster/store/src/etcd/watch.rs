@@ -8,7 +8,8 @@ use tokio::sync::watch;
 use tonic::metadata::AsciiMetadataValue;
 use tracing::debug;
 
-use super::connection::{Connections, is_stale};
+use super::connection::Connections;
+use super::denied::is_stale;
 use super::proto::watch_request::RequestUnion;
 use super::proto::{WatchCreateRequest, WatchRequest};
 use super::{end_of, signed, unsigned};
