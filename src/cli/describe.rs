@@ -255,8 +255,12 @@ async fn member(cluster: &mut Cluster, id: &str) -> anyhow::Result<Option<Sheet>
         let groups = format!("configurations of {} policy groups", found.not_in_force);
         sheet.line("Not in force", groups);
     }
-    // Only the member itself knows the reasons.
-    let not_in_force = members.not_in_force.iter().filter(|_| members.member_id == id);
+    // Only the member itself reports its lease and these reasons.
+    let is_asked = members.member_id == id;
+    if is_asked {
+        sheet.line("Lease", format!("{} ms", members.lease_ms));
+    }
+    let not_in_force = members.not_in_force.iter().filter(|_| is_asked);
     sheet.table(
         "Configurations not in force",
         ["GROUP", "IN FORCE", "IN ARBITER", "REASON"],

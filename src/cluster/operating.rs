@@ -254,6 +254,7 @@ impl Operations for OfMember {
                 state: self.0.state_of(record, &view, now),
                 rms: rms.get(&owner.member).copied().unwrap_or_default(),
                 load: details.load,
+                lease: record.lease.map(Duration::from_nanos),
                 not_in_force: details.not_in_force,
                 beat_ago: view
                     .silence(&owner.member, now)

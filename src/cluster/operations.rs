@@ -257,6 +257,8 @@ pub struct MemberReport {
     pub rms: usize,
     /// Nodes + applications + 1,000 for each session.
     pub load: u64,
+    /// Its own lease. `None`: a version wrote its record that names none.
+    pub lease: Option<Duration>,
     /// Number of policy groups whose configuration it cannot apply, as its record has it.
     pub not_in_force: u32,
     /// Time since its record was last seen to change, for members that have not left.

@@ -53,6 +53,9 @@ struct ShownMember {
     state: &'static str,
     rms: usize,
     load: u64,
+    /// Its own lease. Absent if its record names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     beat_ago_ms: Option<u64>,
     /// Number of policy groups whose configuration it cannot apply. Absent for none.
@@ -120,6 +123,7 @@ fn member(member: MemberReport) -> ShownMember {
         state: member.state.name(),
         rms: member.rms,
         load: member.load,
+        lease_ms: member.lease.map(millis),
         beat_ago_ms: member.beat_ago.map(millis),
         not_in_force: Some(member.not_in_force).filter(|groups| *groups > 0),
     }
@@ -177,6 +181,7 @@ mod tests {
                 state: MemberState::Alive,
                 rms: 1,
                 load: 1_003,
+                lease: Some(Duration::from_secs(10)),
                 not_in_force: 1,
                 beat_ago: Some(Duration::from_millis(700)),
             }],
@@ -215,6 +220,7 @@ mod tests {
                   "state": "alive",
                   "rms": 1,
                   "load": 1003,
+                  "leaseMs": 10000,
                   "beatAgoMs": 700,
                   "notInForce": 1
                 }

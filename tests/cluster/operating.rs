@@ -63,6 +63,11 @@ async fn operators_list_move_and_drain() {
     assert_eq!(rows[0], ["MEMBER", "STATE", "RMS", "LOAD", "VERSION", "CONFIGURATIONS", "BEAT"]);
     assert_eq!((&rows[1][..2], &rows[2][..3]), (&["m1", "alive"][..], &["m2", "alive", "0"][..]));
     until(&m2, &["get", "members", "m1", "-o", "jsonpath={.rms}"], |text| text.trim() == "1").await;
+    // Only the member that is asked reports its lease over gRPC.
+    let asked = done(&m1, &["describe", "member", "m1"]);
+    let lease = asked.lines().find(|line| line.starts_with("Lease"));
+    assert!(lease.is_some_and(|line| line.ends_with(" 3000 ms")), "{asked}");
+    assert!(!done(&m1, &["describe", "member", "m2"]).contains("Lease"));
     let wide = done(&m1, &["get", "rms", "-o", "wide"]);
     assert!(wide.lines().next().unwrap().contains("OWNER"), "{wide}");
     assert!(wide.lines().nth(1).unwrap().contains("m1"), "{wide}");
@@ -89,6 +94,7 @@ async fn operators_list_move_and_drain() {
     let shown = document(&m2).await;
     assert_eq!((&shown["member"], &shown["state"]), (&"m2".into(), &"serving".into()));
     assert_eq!(shown["members"][1]["rms"], 1);
+    assert_eq!(shown["members"][0]["leaseMs"], 3_000, "that of another member");
     let moved = until(&m1, &["events", "--type", "cluster"], |text| text.contains("RM_MOVED"));
     assert!(moved.await.contains("MEMBER_JOINED"));
     let metrics = m2.get("/ws/v1/metrics").await;
