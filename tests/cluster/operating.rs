@@ -204,3 +204,47 @@ async fn a_lost_member_is_silent_and_a_fenced_one_says_so() {
     let metrics = m1.get("/ws/v1/metrics").await;
     assert!(metrics.contains(r#"monoceros_cluster_member_status{status="fenced"} 1"#), "{metrics}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_claim_of_an_rm_that_does_not_come_is_freed() {
+    let Some(bed) = Bed::new().await else { return };
+    let kept = Duration::from_secs(3);
+    let settings = [("CLUSTER__LEASE", "2s"), ("SESSION__PAUSE_TIMEOUT", "3s")];
+    // Alone at first, so that it serves the resource manager.
+    let m1 = bed.start_with("m1", &settings);
+    until_ready(&m1).await;
+    assert_eq!(register(&m1, "gone", None).await.unwrap(), 1);
+    let gone = served(&m1, "gone").await;
+    let m2 = bed.start_with("m2", &settings);
+    acquainted(&[&m1, &m2]).await;
+    // The second member has less load.
+    assert_eq!(register(&m2, "stays", None).await.unwrap(), 1);
+    let stays = served(&m2, "stays").await;
+    let begun = Instant::now();
+    assert_eq!(done(&m1, &["cluster", "move", "gone", "--to", "m2"]), "moved to member m2\n");
+    gone.until("the end of the stream", |seen| seen.ends.contains_key("allocation")).await;
+
+    let of = |shown: &Value, rm: &str| {
+        let mut claims = shown["claims"].as_array().unwrap().iter();
+        claims.find(|claim| claim["rmId"] == rm).cloned().unwrap_or_default()
+    };
+    let mut owners = Vec::new();
+    while owners.last() != Some(&Value::Null) {
+        let claim = of(&document(&m1).await, "gone");
+        assert!(begun.elapsed() < 2 * kept, "{claim}");
+        if claim["sessionId"] == "2" && owners.last() != Some(&claim["member"]) {
+            owners.push(claim["member"].clone());
+        }
+        sleep(PAUSE).await;
+    }
+    assert_eq!(owners, [Value::from("m2"), Value::Null]);
+    assert!(begun.elapsed() >= kept, "{:?}", begun.elapsed());
+    let log = m2.log();
+    let is_freed = |line: &&str| line.contains("claim of a resource manager freed");
+    let freed: Vec<_> = log.lines().filter(is_freed).collect();
+    assert!(freed.len() == 1 && freed[0].contains("rm=gone"), "{freed:?}");
+    assert_eq!(of(&document(&m1).await, "stays")["member"], "m2", "it has a session");
+    is_allocated(&stays, "a1").await;
+    // Anybody may claim it.
+    assert_eq!(register(&m1, "gone", None).await.unwrap(), 3);
+}
