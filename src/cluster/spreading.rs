@@ -41,8 +41,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Time within which another member has to answer a registration. An owner that does not counts as
 /// not reached, and its claim notes that it is wanted here, although it answers pings: these find a
 /// member that is lost within a second. A registration takes longer than a ping, since its
-/// configuration is checked (up to 5 s), and each request to the arbiter may take a second.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// configuration is checked and each request to the arbiter may take a second. Clients wait for 5 s:
+/// with a longer time here they would give up first, and nobody would ask for the RM.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(4);
 /// Most members that a drained one asks to take an RM.
 const MAX_ASKED: usize = 3;
 

@@ -292,7 +292,7 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::grpc::routing::{Remote, Route};
+    use crate::grpc::routing::{OwnerSource, Remote, Route};
 
     /// A member of the incarnation `0f`, which serves nothing.
     struct Alone;
@@ -314,7 +314,7 @@ mod tests {
             false
         }
 
-        fn route<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Route> {
+        fn route<'a>(&'a self, _: &'a str, _: OwnerSource) -> BoxFuture<'a, Route> {
             async { Route::Here }.boxed()
         }
 

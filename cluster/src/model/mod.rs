@@ -5,11 +5,12 @@
 //! Requests to the arbiter and registrations take any time and overtake each other; a process of an
 //! RM leaves its member and registers at any other whenever it likes, which members of some searches
 //! notice; where operators give orders, an owner frees the claim of an RM without a session whenever
-//! it likes. This costs nothing. Each of these counts as a fault: a reply that is lost or late, a request that times out and is carried
-//! out later or never, a registration that arrives twice, a process that stands still, a slow or
-//! cut line to the arbiter, a crash, a second process with the same id, an order to hand over, to
-//! drain, to deregister or to leave. One clock may differ from the others by one tick, which is the margin of
-//! a lease. Renewals of a member whose line is not slow are carried out with each tick.
+//! it likes. This costs nothing. Each of these counts as a fault: a reply that is lost or late, a
+//! request that times out and is carried out later or never, a registration that arrives twice, a
+//! process that stands still, a slow or cut line to the arbiter, a crash, a second process with the
+//! same id, an order to hand over, to drain, to deregister or to leave. One clock may differ from the
+//! others by one tick, which is the margin of a lease. Renewals of a member whose line is not slow
+//! are carried out with each tick.
 //!
 //! # Properties
 //! In each state: at most one member that an RM listens to decides for it, and no session outlives
