@@ -317,8 +317,9 @@ impl Member {
             && !is_silent
     }
 
-    /// Ends in order: refuses the registrations that wait for an owner, hands over the RMs that have a
-    /// target, ends all other sessions, then writes `left`. A member that is joining writes it if its record may have been written.
+    /// Ends in order: refuses the registrations that wait for an owner, hands over the RMs that have
+    /// a target, ends all other sessions, then writes `left`. A member that is joining writes it if
+    /// its record may have been written.
     pub(crate) fn leave(&mut self, targets: &BTreeMap<RmId, Owner>, out: &mut Vec<Effect>) {
         if self.status == Status::Joining
             && matches!(self.round, Round::Writing { .. } | Round::Reading { .. })
