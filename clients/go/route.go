@@ -124,6 +124,12 @@ func (r *route) registered(list string, shuffle func([]string)) {
 	r.members = members[:min(len(members), mostMembers)]
 }
 
+// asksForRedirects returns true if members may name the owner in place of forwarding. A member that was named may
+// not: of two that each take the other for the one with less load, one has to serve.
+func (r *route) asksForRedirects() bool {
+	return r.takesRedirects && !r.isNamed
+}
+
 // after chooses the next address. It returns false if the client has to pause before.
 func (r *route) after(end attempted) bool {
 	wasNamed := r.isNamed

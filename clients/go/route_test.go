@@ -112,6 +112,9 @@ func TestMembersForwardIfARedirectLeadsNowhere(t *testing.T) {
 		t.Error("not after an answer of the named address")
 	}
 	r.after(attempted{isAnswered: true, owner: "a"})
+	if r.asksForRedirects() {
+		t.Error("of the named address, too")
+	}
 	r.after(attempted{})
 	if r.takesRedirects || r.present != "vip" {
 		t.Errorf("redirects go on, the next address is %s", r.present)

@@ -101,7 +101,7 @@ func first(md metadata.MD, key string) string {
 // metadata of a call.
 func (c *Client) outgoing(ctx context.Context) context.Context {
 	ctx = metadata.AppendToOutgoingContext(ctx, "x-si-attempt", fmt.Sprintf("%016x.%d", c.name, c.attempt))
-	if c.route.takesRedirects {
+	if c.route.asksForRedirects() {
 		ctx = metadata.AppendToOutgoingContext(ctx, "x-si-redirect", "yes")
 	}
 	if c.config.Instance == "" {

@@ -237,7 +237,11 @@ pub(super) fn endpoint(
     let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
         .ok()
         .with_context(|| format!("`{}` ({said_by}) is not HOST:PORT", clean(address)))?
-        .connect_timeout(PATIENCE);
+        .connect_timeout(PATIENCE)
+        // A service that stands still accepts connections and calls, and answers neither.
+        .http2_keep_alive_interval(PATIENCE / 2)
+        .keep_alive_timeout(PATIENCE / 2)
+        .keep_alive_while_idle(true);
     match tls(args)? {
         Some(tls) => endpoint.tls_config(tls).context("TLS"),
         None => Ok(endpoint),

@@ -56,7 +56,9 @@ fn missing_text(members: &str) -> String {
 fn undecided_text(state: &str, problem: &str) -> String {
     let why = match state {
         "serving" => return String::new(),
-        "joining" => "it is joining the cluster, which takes up to a lease after a crash",
+        "joining" => {
+            "it is joining the cluster, which takes a lease or a little more after a crash"
+        }
         "fenced" => "its lease is over",
         "restored" => "the arbiter went back to an earlier state, which an operator has to accept",
         other => other,

@@ -243,10 +243,16 @@ impl Dialler {
                 }
                 Err(error) => {
                     updates.send_replace(State::failed(&error));
-                    if std::mem::replace(&mut is_reported, true) {
-                        debug!(member, address, %error, "no connection to another member");
-                    } else {
-                        info!(member, address, %error, "no connection to another member");
+                    let was_reported = std::mem::replace(&mut is_reported, true);
+                    match error.kind() {
+                        _ if was_reported => {
+                            debug!(member, address, %error, "no connection to another member");
+                        }
+                        // A wrong certificate stays wrong until an operator acts.
+                        io::ErrorKind::InvalidData => {
+                            warn!(member, address, %error, "no connection to another member");
+                        }
+                        _ => info!(member, address, %error, "no connection to another member"),
                     }
                 }
             }

@@ -226,8 +226,8 @@ impl OwnState {
         let why = match self {
             Self::Serving => return None,
             Self::Joining => {
-                "it is joining the cluster, which takes up to a lease after a crash, and for ever \
-                 while another process has its id"
+                "it is joining the cluster, which takes a lease and a second or two after a crash or \
+                 a restored backup, and for ever while another process has its id"
             }
             Self::Fenced => "its lease is over",
             Self::Restored => {

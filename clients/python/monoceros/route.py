@@ -87,8 +87,11 @@ class Route:
 
     @property
     def takes_redirects(self) -> bool:
-        """Whether members may name the owner. Otherwise they forward calls."""
-        return not self._redirects_fail
+        """Whether members may name the owner. Otherwise they forward calls.
+
+        A member that was named may not: of two that each take the other for the one with less load, one has to serve.
+        """
+        return not self._redirects_fail and not self._is_named
 
     def registered(self, members: str) -> None:
         """Keeps the list of members that came with a registration, which may be empty."""

@@ -61,8 +61,9 @@ class Order(unittest.TestCase):
 
     def test_members_forward_after_a_redirect_to_an_address_that_does_not_answer(self) -> None:
         made = route("service")
-        self.assertEqual(after(made, to("10.0.0.7:1")), ["10.0.0.7:1"])
         self.assertTrue(made.takes_redirects)
+        self.assertEqual(after(made, to("10.0.0.7:1")), ["10.0.0.7:1"])
+        self.assertFalse(made.takes_redirects, "one redirect in a row")
         self.assertEqual(after(made, FAILED), ["*service"])
         self.assertFalse(made.takes_redirects)
         after(made, LOST)

@@ -151,9 +151,10 @@ impl Route {
         self.all().len() > 1
     }
 
-    /// Whether members may answer with the owner's address in place of forwarding.
+    /// Whether members may answer with the owner's address in place of forwarding. A member that was
+    /// named may not: of two that each take the other for the one with less load, one has to serve.
     pub(crate) fn takes_redirects(&self) -> bool {
-        !self.redirects_fail
+        !self.redirects_fail && !self.is_redirected
     }
 
     /// Time limits of the present address. `None` if it is the only one.
@@ -396,7 +397,7 @@ mod tests {
         let mut route = route(&["service"], "");
         let to = Attempted { owner: Some("10.0.0.7:1"), is_answered: true, ..failed() };
         assert_eq!(after(&mut route, to), "10.0.0.7:1");
-        assert!(route.takes_redirects());
+        assert!(!route.takes_redirects(), "one redirect in a row");
         assert_eq!(after(&mut route, failed()), "service*");
         assert!(!route.takes_redirects());
         after(&mut route, lost());
