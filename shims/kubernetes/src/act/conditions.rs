@@ -97,9 +97,10 @@ impl ApiWorker {
             "/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status"
         );
         let written = self.write(Call::PatchGroupStatus, "PATCH", &path, STRATEGIC, body).await;
-        if written != Written::Over {
-            self.done(Outcome::GroupConditionFailed(condition.clone()));
-        }
+        self.done(match written {
+            Written::Over => Outcome::GroupConditionWritten(condition.clone()),
+            _ => Outcome::GroupConditionFailed(condition.clone()),
+        });
     }
 
     /// Writes an event with the time it happened. Returns false if it should be tried again.

@@ -3,7 +3,8 @@
 //! # Invariants
 //! * Conditions of pods and PodGroups share one rate. Conditions beyond it wait.
 //! * A condition that could not be written is retried until it is outdated.
-//! * For each type a PodGroup gets the latest condition, and no older one after it.
+//! * For each type a PodGroup gets the latest condition, and no older one after it: one write is under
+//!   way at a time, since two may overtake each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,15 +30,22 @@ struct QueuedCondition {
     condition: GroupCondition,
     /// Earliest time of the write. `None` once it was ordered.
     turn: Option<Duration>,
+    /// Whether a write is under way, of this condition or of the one before. The next one waits for
+    /// its end.
+    is_writing: bool,
 }
 
 impl GroupConditions {
-    /// Requeues a condition that could not be written, unless a later one has replaced it.
-    fn put_back(&mut self, condition: &GroupCondition, turn: Duration) {
+    /// Notes the end of a write. A condition that could not be written has its next turn at `again`,
+    /// unless a later one waits.
+    fn end(&mut self, condition: &GroupCondition, again: Option<Duration>) {
         let subject = subject(condition);
         let Some(queued) = self.last.get_mut(&subject) else { return };
-        if queued.condition == *condition && queued.turn.is_none() {
-            queued.turn = Some(turn);
+        queued.is_writing = false;
+        if queued.turn.is_none() && queued.condition == *condition {
+            queued.turn = again;
+        }
+        if let Some(turn) = queued.turn {
             self.turns.insert((turn, subject));
         }
     }
@@ -45,13 +53,15 @@ impl GroupConditions {
     /// Queues a condition. It replaces an earlier one that waits.
     fn put(&mut self, condition: GroupCondition, turn: Duration) {
         let subject = subject(&condition);
-        let queued = QueuedCondition { condition, turn: Some(turn) };
-        if let Some(QueuedCondition { turn: Some(turn), .. }) =
-            self.last.insert(subject.clone(), queued)
-        {
+        let before = self.last.get(&subject);
+        let is_writing = before.is_some_and(|before| before.is_writing);
+        if let Some(turn) = before.and_then(|before| before.turn) {
             self.turns.remove(&(turn, subject.clone()));
         }
-        self.turns.insert((turn, subject));
+        if !is_writing {
+            self.turns.insert((turn, subject.clone()));
+        }
+        self.last.insert(subject, QueuedCondition { condition, turn: Some(turn), is_writing });
     }
 
     /// Takes the next condition whose time has come.
@@ -62,6 +72,7 @@ impl GroupConditions {
         let (_, subject) = self.turns.pop_first()?;
         let queued = self.last.get_mut(&subject)?;
         queued.turn = None;
+        queued.is_writing = true;
         Some(queued.condition.clone())
     }
 
@@ -105,9 +116,16 @@ impl Shim {
         self.order_group_conditions(now);
     }
 
-    /// Retries a PodGroup condition that could not be written, after a pause.
-    pub(super) fn group_condition_failed(&mut self, condition: &GroupCondition, now: Duration) {
-        self.group_conditions.put_back(condition, now + APART);
+    /// Handles the end of a write. A PodGroup condition that could not be written is retried after a
+    /// pause.
+    pub(super) fn group_condition_ended(
+        &mut self,
+        condition: &GroupCondition,
+        is_written: bool,
+        now: Duration,
+    ) {
+        self.group_conditions.end(condition, (!is_written).then_some(now + APART));
+        self.order_group_conditions(now);
     }
 
     /// Orders the PodGroup conditions whose time has come, within the rate, once this replica leads.
@@ -120,10 +138,57 @@ impl Shim {
             let group = self.groups.get(&format!("{}/{}", condition.namespace, condition.name));
             let is_scheduled = group.is_some_and(|group| group.is(INITIALLY_SCHEDULED));
             if condition.type_ == INITIALLY_SCHEDULED && is_scheduled {
+                self.group_conditions.end(&condition, None);
                 continue;
             }
             self.budget -= 1.0;
             self.api_orders.push(ApiOrder::GroupCondition(condition));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(status: bool) -> GroupCondition {
+        GroupCondition {
+            namespace: "ns".to_owned(),
+            name: "g".to_owned(),
+            type_: INITIALLY_SCHEDULED,
+            status,
+            reason: "why".to_owned(),
+            message: String::new(),
+        }
+    }
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_condition_is_written_after_the_end_of_the_write_before() {
+        let mut conditions = GroupConditions::default();
+        conditions.put(condition(false), at(0));
+        assert_eq!(conditions.take(at(0)), Some(condition(false)));
+        conditions.put(condition(true), at(1));
+        assert_eq!((conditions.take(at(5)), conditions.first_turn()), (None, None));
+        conditions.end(&condition(false), Some(at(9)));
+        assert_eq!(conditions.take(at(5)), Some(condition(true)), "the failed one is outdated");
+        conditions.end(&condition(true), None);
+        assert_eq!(conditions.first_turn(), None);
+    }
+
+    #[test]
+    fn a_condition_that_could_not_be_written_has_another_turn() {
+        let mut conditions = GroupConditions::default();
+        conditions.put(condition(false), at(0));
+        conditions.take(at(0)).unwrap();
+        conditions.end(&condition(false), Some(at(9)));
+        assert_eq!(conditions.take(at(8)), None);
+        assert_eq!(conditions.take(at(9)), Some(condition(false)));
+        conditions.forget("ns/g");
+        conditions.end(&condition(false), Some(at(20)));
+        assert_eq!(conditions.first_turn(), None, "the group is gone");
     }
 }

@@ -125,6 +125,8 @@ pub enum Outcome {
     EvictionFailed(Key, String),
     /// The condition of a pod could not be written.
     ConditionFailed(Key),
+    /// The condition of a PodGroup was written, or nothing is left to write it to.
+    GroupConditionWritten(GroupCondition),
     /// The condition of a PodGroup could not be written.
     GroupConditionFailed(GroupCondition),
 }

@@ -24,8 +24,11 @@ impl Shim {
             }
             Outcome::EvictionFailed(key, why) => self.eviction_failed(&key, why),
             Outcome::ConditionFailed(key) => self.condition_failed(&key, now),
+            Outcome::GroupConditionWritten(condition) => {
+                self.group_condition_ended(&condition, true, now);
+            }
             Outcome::GroupConditionFailed(condition) => {
-                self.group_condition_failed(&condition, now);
+                self.group_condition_ended(&condition, false, now);
             }
         }
     }

@@ -333,7 +333,8 @@ impl World {
             }
             ApiOrder::GroupCondition(it) => {
                 self.writes.push((self.now, format!("{}/{}", it.namespace, it.name)));
-                self.group_conditions.push(it);
+                self.group_conditions.push(it.clone());
+                self.shim.done(Outcome::GroupConditionWritten(it), self.now);
             }
             ApiOrder::Event(event) => self.events.push(event),
         }
