@@ -7,8 +7,9 @@
 //!
 //! # Processes of another incarnation
 //! A process that was started again may have the address of the member's former self. So each
-//! connection begins with a request for the incarnation that is meant. Where the process says that it
-//! has another one, the connection carries no calls, and the member counts as not heard.
+//! connection begins with a request for the incarnation that is meant. Where the process says that
+//! it has another one, the connection carries no calls, and the member counts as one that answers no
+//! ping.
 //!
 //! # Invariants
 //! * Pings leave every [`PING_EVERY`]. A connection without an answer for a second is closed, and
@@ -73,7 +74,8 @@ enum State {
     New,
     /// Calls go over this sender.
     Open(Sender),
-    /// No process listens at the address: the operating system's error.
+    /// No process of this incarnation listens at the address: the operating system's error, or that
+    /// another incarnation does.
     Refused(String),
     /// The attempt failed otherwise, or the connection ended. Empty if it ended without an error.
     Down(String),
