@@ -248,7 +248,8 @@ impl Game {
                     // In the oldest dialect, a repeated request adds allocations.
                     continue;
                 }
-                for (key, request) in &application.requests {
+                // Asked for again after its end, it would be another request.
+                for (key, request) in application.requests.iter().filter(|(_, it)| !it.is_ending) {
                     let (application, key) = (id.clone(), key.clone());
                     known.push(Order::Ask { application, key, size: request.size });
                 }
@@ -317,7 +318,7 @@ impl Game {
             }
             assert!(
                 begin.elapsed() < PATIENCE,
-                "{}\n\nnot reached: {what}\nbelieved: {believed:#?}\ntold: {reported:#?}",
+                "{}\n\nnot reached: {what}\nbelieved: {believed:?}\ntold: {reported:?}",
                 self.belief.get().history(),
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
