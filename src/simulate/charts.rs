@@ -1,4 +1,4 @@
-//! The charts of a report, as SVG.
+//! Draws charts over virtual time, as SVG.
 //!
 //! A value is valid from its sample to the next, so lines are drawn as steps. The colours are those
 //! of Okabe and Ito, which colour-blind people can distinguish. Text widths are estimated without a
@@ -6,9 +6,6 @@
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
-
-use super::amount::{ResourceKind, ratio};
-use super::report::{Report, SeriesColumns};
 
 const WIDTH: u32 = 1000;
 const PLOT_HEIGHT: u32 = 330;
@@ -31,8 +28,8 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
 ];
-/// Most leaves in a chart: those with the largest peaks. The JSON has all.
-const SHOWN_LEAVES: usize = COLOURS.len();
+/// Most lines in a chart, each with a colour of its own.
+pub(crate) const MOST_LINES: usize = COLOURS.len();
 
 /// Drawing failed. Since the output is in memory, this is an error in the drawing code.
 #[derive(Debug, thiserror::Error)]
@@ -53,134 +50,48 @@ pub(crate) struct Chart {
     pub(crate) svg: String,
 }
 
-/// Draws all charts of a report.
-pub(crate) fn charts(report: &Report) -> Result<Vec<Chart>, ChartError> {
-    let series = &report.series;
-    [
-        Plot {
-            file: "utilisation.svg",
-            title: "Utilisation",
-            y: Axis::Percent("share of capacity allocated"),
-            lines: utilisation(report),
-        },
-        Plot {
-            file: "pending.svg",
-            title: "Pods that wait and run",
-            y: Axis::Count("pods"),
-            lines: vec![
-                line("pending", series.pending_pods.iter().map(|&count| count as f64)),
-                line("running", series.running_pods.iter().map(|&count| count as f64)),
-            ],
-        },
-        Plot {
-            file: "queue-shares.svg",
-            title: "Dominant share of each leaf queue",
-            y: Axis::Percent("largest share of any resource"),
-            lines: queue_shares(series),
-        },
-        Plot {
-            file: "fragmentation.svg",
-            title: "Fragmentation",
-            y: Axis::Percent("free amount a random pod cannot use"),
-            lines: fragmentation(series),
-        },
-        Plot {
-            file: "fairness.svg",
-            title: "How well each leaf queue is served",
-            y: Axis::Percent("part of what it wants and is owed"),
-            lines: fairness(series),
-        },
-    ]
-    .into_iter()
-    .map(|plot| plot.draw(report))
-    .collect()
-}
-
-fn utilisation(report: &Report) -> Vec<PlotLine> {
-    let used = |kind: &ResourceKind| {
-        let capacity = report.trace.capacity[kind.name()];
-        let allocated = report.series.allocated[kind.name()].iter();
-        line(kind.title(), allocated.map(move |&held| 100.0 * ratio(held, capacity)))
-    };
-    ResourceKind::SHOWN.iter().map(used).collect()
-}
-
-fn queue_shares(series: &SeriesColumns) -> Vec<PlotLine> {
-    let peak = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
-    let mut leaves: Vec<_> =
-        series.queues.iter().map(|(path, columns)| (path, &columns.dominant_share)).collect();
-    // The sort is stable: leaves with equal peaks stay in the order of their paths.
-    leaves.sort_by(|(_, a), (_, b)| peak(b).total_cmp(&peak(a)));
-    leaves.truncate(SHOWN_LEAVES);
-    leaves
-        .into_iter()
-        .map(|(path, shares)| line(path, shares.iter().map(|share| 100.0 * share)))
-        .collect()
-}
-
-/// Draws the leaves with the lowest values. A leaf that wants nothing counts as fully served.
-fn fairness(series: &SeriesColumns) -> Vec<PlotLine> {
-    let whole = |shares: &[Option<f64>]| -> Vec<f64> {
-        shares.iter().map(|share| share.unwrap_or(1.0)).collect()
-    };
-    let least = |shares: &[f64]| shares.iter().copied().fold(1.0, f64::min);
-    let mut leaves: Vec<_> =
-        series.queues.iter().map(|(path, columns)| (path, whole(&columns.served))).collect();
-    // The sort is stable: leaves with equal minima stay in the order of their paths.
-    leaves.sort_by(|(_, a), (_, b)| least(a).total_cmp(&least(b)));
-    leaves.truncate(SHOWN_LEAVES);
-    let lines = leaves.into_iter();
-    lines.map(|(path, shares)| line(path, shares.iter().map(|share| 100.0 * share))).collect()
-}
-
-fn fragmentation(series: &SeriesColumns) -> Vec<PlotLine> {
-    let measured = |kind: &ResourceKind| {
-        let measured = series.fragmentation[kind.name()].iter();
-        line(kind.title(), measured.map(|share| 100.0 * share))
-    };
-    [ResourceKind::Vcore, ResourceKind::Gpu].iter().map(measured).collect()
-}
-
-struct PlotLine {
+pub(crate) struct PlotLine {
     label: String,
     /// The values, one per sample.
     values: Vec<f64>,
 }
 
-fn line(label: &str, values: impl Iterator<Item = f64>) -> PlotLine {
+pub(crate) fn line(label: &str, values: impl Iterator<Item = f64>) -> PlotLine {
     PlotLine { label: label.to_owned(), values: values.collect() }
 }
 
+/// The values' axis, with its title.
 #[derive(Clone, Copy)]
-enum Axis {
+pub(crate) enum Axis {
     Percent(&'static str),
     Count(&'static str),
 }
 
-struct Plot {
-    file: &'static str,
-    title: &'static str,
-    y: Axis,
-    lines: Vec<PlotLine>,
+/// What a chart shows.
+pub(crate) struct Plot {
+    pub(crate) file: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) y: Axis,
+    /// At most [`MOST_LINES`]. Further ones are not drawn.
+    pub(crate) lines: Vec<PlotLine>,
 }
 
 impl Plot {
-    fn draw(self, report: &Report) -> Result<Chart, ChartError> {
+    pub(crate) fn draw(self, time: &TimeAxis<'_>) -> Result<Chart, ChartError> {
         let mut svg = String::new();
         let legend = Legend::of(&self.lines);
         let height = legend.bottom() + PLOT_HEIGHT;
         let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        let drawn = self.draw_on(&root, &legend, report).map_err(|error| error.to_string());
+        let drawn = self.draw_on(&root, &legend, time).map_err(|error| error.to_string());
         drop(root);
         drawn.map_err(|reason| ChartError { chart: self.file, reason })?;
         Ok(Chart { file: self.file, title: self.title, svg })
     }
 
-    fn draw_on(&self, root: &Area<'_>, legend: &Legend, report: &Report) -> Drawn {
+    fn draw_on(&self, root: &Area<'_>, legend: &Legend, time: &TimeAxis<'_>) -> Drawn {
         root.fill(&WHITE)?;
         root.draw(&Text::new(self.title, (LEFT, 10), (FONT, 22).into_font().color(&INK)))?;
         legend.draw_on(root)?;
-        let time = TimeAxis::over(report);
         let top = self.top();
         let (_, below) = root.split_vertically(legend.bottom());
         let mut chart = ChartBuilder::on(&below)
@@ -196,7 +107,7 @@ impl Plot {
         let digits = usize::from(top < 5.0);
         chart
             .configure_mesh()
-            .x_desc(time.title)
+            .x_desc(time.title.as_str())
             .y_desc(y_title)
             .axis_desc_style((FONT, 15, &INK))
             .label_style((FONT, 14, &INK))
@@ -209,7 +120,7 @@ impl Plot {
             .axis_style(INK)
             .draw()?;
         for (line, colour) in self.lines.iter().zip(COLOURS) {
-            let steps = steps(&time, &report.series.time, &line.values);
+            let steps = steps(time, &line.values);
             chart.draw_series(LineSeries::new(steps, colour.stroke_width(2)))?;
         }
         root.present()
@@ -280,24 +191,28 @@ fn shortened(label: &str) -> String {
     format!("…{end}")
 }
 
-/// Virtual time since the start of the trace, in a unit that gives few digits.
-struct TimeAxis {
-    title: &'static str,
-    /// Start of the trace and length of the unit, in seconds.
+/// The times of the samples of all charts, shown in a unit that gives few digits.
+pub(crate) struct TimeAxis<'a> {
+    title: String,
+    /// The time at the left end and the length of the unit, in seconds.
     start: f64,
     unit: f64,
+    /// The length of the axis, in units.
     length: f64,
+    times: &'a [f64],
 }
 
-impl TimeAxis {
-    fn over(report: &Report) -> Self {
-        let (start, makespan) = (report.trace.start, report.totals.makespan);
-        let (title, unit) = match makespan {
-            seconds if seconds > 4.0 * 86_400.0 => ("days since the first pod", 86_400.0),
-            seconds if seconds > 3.0 * 3600.0 => ("hours since the first pod", 3600.0),
-            _ => ("minutes since the first pod", 60.0),
+impl<'a> TimeAxis<'a> {
+    /// Makes an axis of `length` seconds that begins at `start`, the time of `event`. The samples
+    /// have `times`, in seconds on the same clock.
+    pub(crate) fn since(event: &str, start: f64, length: f64, times: &'a [f64]) -> Self {
+        let (name, unit) = match length {
+            seconds if seconds > 4.0 * 86_400.0 => ("days", 86_400.0),
+            seconds if seconds > 3.0 * 3600.0 => ("hours", 3600.0),
+            _ => ("minutes", 60.0),
         };
-        Self { title, start, unit, length: (makespan / unit).max(1.0) }
+        let title = format!("{name} since {event}");
+        Self { title, start, unit, length: (length / unit).max(1.0), times }
     }
 
     fn place(&self, time: f64) -> f64 {
@@ -306,13 +221,9 @@ impl TimeAxis {
 }
 
 /// Draws each value from its time to that of the next one.
-fn steps<'a>(
-    axis: &'a TimeAxis,
-    times: &'a [f64],
-    values: &'a [f64],
-) -> impl Iterator<Item = (f64, f64)> + 'a {
+fn steps<'a>(axis: &'a TimeAxis<'_>, values: &'a [f64]) -> impl Iterator<Item = (f64, f64)> + 'a {
     let before = values.first().into_iter().chain(values);
-    times.iter().zip(before.zip(values)).flat_map(|(&time, (&before, &value))| {
+    axis.times.iter().zip(before.zip(values)).flat_map(|(&time, (&before, &value))| {
         let x = axis.place(time);
         [(x, before), (x, value)]
     })
@@ -337,8 +248,9 @@ mod tests {
 
     #[test]
     fn lines_are_steps_between_samples() {
-        let axis = TimeAxis { title: "", start: 100.0, unit: 10.0, length: 5.0 };
-        let points: Vec<_> = steps(&axis, &[100.0, 120.0], &[3.0, 1.0]).collect();
+        let axis = TimeAxis::since("the start", 100.0, 600.0, &[100.0, 220.0]);
+        let points: Vec<_> = steps(&axis, &[3.0, 1.0]).collect();
         assert_eq!(points, [(0.0, 3.0), (0.0, 3.0), (2.0, 3.0), (2.0, 1.0)]);
+        assert_eq!((axis.title.as_str(), axis.length), ("minutes since the start", 10.0));
     }
 }

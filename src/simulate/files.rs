@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::compare::Comparison;
 use super::report::Report;
-use super::{charts, page};
+use super::{page, plots};
 
 /// Creates the folder if it is missing, and tests that a file can be written to it.
 pub(super) fn make_writable(folder: &Path) -> anyhow::Result<()> {
@@ -36,7 +36,7 @@ pub(super) fn comparison_files(
 
 /// Returns names and texts of `report.json`, `index.html` and the charts.
 pub(super) fn report_files(report: &Report) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let charts = charts::charts(report)?;
+    let charts = plots::charts(report)?;
     let mut files =
         vec![("report.json", report.to_json()?), ("index.html", page::index_html(report, &charts))];
     files.extend(charts.into_iter().map(|chart| (chart.file, chart.svg)));

@@ -7,7 +7,7 @@
 //!
 //! Reading order: `trace`, `wishes` and `read` (input), `virtual_time` and `replay` with
 //! `decisions` (the replay), `evictions` and `fairness` (measures), `report` with `policy`,
-//! `charts`, `page` and `files` (output), `compare` (two replays).
+//! `plots`, `charts`, `page` and `files` (output), `compare` (two replays).
 //!
 //! # Invariant
 //! One trace, one queue configuration, one set of options and one seed give one report, byte for
@@ -28,6 +28,7 @@ mod jobs;
 #[cfg(test)]
 mod outcomes;
 mod page;
+mod plots;
 mod policy;
 mod queues;
 mod read;
