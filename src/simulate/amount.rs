@@ -34,15 +34,6 @@ impl ResourceKind {
             Self::Vcore => "vcore",
         }
     }
-
-    /// Returns the name for people.
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Memory => "Memory",
-            Self::Gpu => "GPU",
-            Self::Vcore => "CPU",
-        }
-    }
 }
 
 /// A quantity of each [`ResourceKind`]. Sums saturate.

@@ -1,31 +1,34 @@
-//! Comparison of two replays of one trace with different queue configurations.
+//! Comparison of two replays that differ in one thing, such as the queue configuration.
 //!
-//! Every single number of a report is a row: its value under each configuration, and the
-//! difference. A figure that only one report has, such as one of its own queue, has no difference.
+//! Every single number of a replay is a [`Figure`] and becomes a row: its value in each replay, and
+//! the difference. A figure that only one replay has, such as one of its own queue, has no
+//! difference. Figures are the same if section and name are.
 
 use serde::Serialize;
 
-use super::amount::ResourceKind;
-use super::page::{SummaryTable, amount_seconds, duration};
-use super::report::{Report, Waits, rounded};
+use super::numbers::{amount_seconds, duration, rounded};
+use super::page::SummaryTable;
 
 /// Version of the format of `compare.json`, raised when its readers have to change.
 const FORMAT: u32 = 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
     Count,
     Seconds,
     Share,
-    /// An amount of this resource × seconds.
-    AmountSeconds(ResourceKind),
+    /// An amount of the resource with this name, in the scheduler's unit × seconds.
+    AmountSeconds(String),
 }
 
-struct Figure {
-    section: &'static str,
-    name: String,
-    unit: Unit,
-    value: f64,
+/// A single number of a replay.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    /// The table that it is in. Figures of one section are neighbours.
+    pub(crate) section: &'static str,
+    pub(crate) name: String,
+    pub(crate) unit: Unit,
+    pub(crate) value: f64,
 }
 
 /// The content of `compare.json`.
@@ -49,8 +52,9 @@ struct Row {
 }
 
 impl Comparison {
-    pub(crate) fn of(a: &Report, b: &Report) -> Self {
-        let (of_a, mut of_b) = (figures(a), figures(b));
+    /// Compares the figures of two replays. Rows are in the order of `of_a`. Figures of `of_b` alone
+    /// come last in their section.
+    pub(crate) fn of(of_a: Vec<Figure>, mut of_b: Vec<Figure>) -> Self {
         let mut rows = Vec::with_capacity(of_a.len());
         let row = |figure: Figure, a: Option<f64>, b: Option<f64>| Row {
             section: figure.section,
@@ -107,7 +111,7 @@ impl Row {
 }
 
 impl Unit {
-    fn name(self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Self::Count => "count",
             Self::Seconds => "seconds",
@@ -116,95 +120,61 @@ impl Unit {
         }
     }
 
-    fn shown(self, value: f64) -> String {
+    fn shown(&self, value: f64) -> String {
         match self {
             Self::Count => format!("{value:.0}"),
             Self::Seconds => duration(value),
             Self::Share => format!("{:.2} %", 100.0 * value),
-            Self::AmountSeconds(kind) => amount_seconds(kind, value),
+            Self::AmountSeconds(resource) => amount_seconds(resource, value),
         }
     }
 }
 
-/// Returns the single numbers of a report, in order.
-fn figures(report: &Report) -> Vec<Figure> {
-    let mut figures = Vec::new();
-    let mut section = |section: &'static str, rows: Vec<(String, Unit, f64)>| {
-        let figure = |(name, unit, value)| Figure { section, name, unit, value };
-        figures.extend(rows.into_iter().map(figure));
-    };
-    let totals = &report.totals;
-    let count = |name: &str, count: usize| (name.to_owned(), Unit::Count, count as f64);
-    section(
-        "Pods",
-        vec![
-            count("pods", totals.pods),
-            count("placed", totals.placed),
-            count("never placed", totals.never_placed),
-            count("completed", totals.completed),
-            count("withdrawn", totals.withdrawn),
-            count("still waiting at the end", totals.unplaced),
-            count("rejected", totals.rejected),
-            count("never placed again", totals.preempted),
-            count("most pending at once", totals.most_pending),
-            ("makespan".to_owned(), Unit::Seconds, totals.makespan),
-        ],
-    );
-    let mut waits_of_all = waits("all", &totals.wait);
-    for queue in &report.queues {
-        waits_of_all.extend(waits(&queue.queue, &queue.wait));
-    }
-    section("Waits", waits_of_all);
-    let mean = |kind: &ResourceKind| {
-        let mean = totals.mean_utilisation[kind.name()];
-        (format!("{}, mean", kind.title()), Unit::Share, mean)
-    };
-    section("Utilisation", ResourceKind::SHOWN.iter().map(mean).collect());
-    section("Evictions", evictions(report));
-    section("Fairness", fairness(report));
-    figures
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn waits(of: &str, waits: &Waits) -> Vec<(String, Unit, f64)> {
-    let rows =
-        [("mean", waits.mean), ("p50", waits.p50), ("p95", waits.p95), ("longest", waits.max)];
-    rows.into_iter().map(|(name, wait)| (format!("{of}, {name}"), Unit::Seconds, wait)).collect()
-}
+    fn figures(section: &'static str, rows: &[(&str, &str, f64)]) -> Vec<Figure> {
+        let figure = |(name, resource, value): &(&str, &str, f64)| Figure {
+            section,
+            name: (*name).to_owned(),
+            unit: Unit::AmountSeconds((*resource).to_owned()),
+            value: *value,
+        };
+        rows.iter().map(figure).collect()
+    }
 
-fn evictions(report: &Report) -> Vec<(String, Unit, f64)> {
-    let evictions = &report.evictions;
-    let mut rows = vec![("evictions".to_owned(), Unit::Count, evictions.count as f64)];
-    for row in &evictions.by_grounds {
-        let gains = row.for_queue.as_deref().map_or(String::new(), |queue| format!(" of {queue}"));
-        let name = format!("  {}: {}{gains}", row.queue, row.grounds);
-        rows.push((name, Unit::Count, row.count as f64));
-    }
-    for kind in ResourceKind::SHOWN {
-        let (name, title) = (kind.name(), kind.title());
-        rows.push((format!("{title} wasted"), Unit::AmountSeconds(kind), evictions.wasted[name]));
-        rows.push((
-            format!("{title} wasted, of all used"),
-            Unit::Share,
-            evictions.wasted_share[name],
-        ));
-    }
-    rows
-}
+    #[test]
+    fn a_comparison_takes_figures_of_any_resource() {
+        let disk = ("disk used", "ephemeral-storage", 3600.0 * f64::from(1 << 30));
+        let a = figures("Used", &[disk, ("licences used", "example.com/licence", 5400.0)]);
+        let mut b = figures("Used", &[("licences used", "example.com/licence", 1800.0)]);
+        b.extend(figures("Wasted", &[("cards wasted", "nvidia.com/gpu", 7200.0)]));
+        b.extend(figures("Used", &[("pages used", "hugepages-2Mi", 0.0)]));
+        let comparison = Comparison::of(a, b);
 
-fn fairness(report: &Report) -> Vec<(String, Unit, f64)> {
-    let fairness = &report.fairness;
-    let mut rows = vec![
-        ("Jain's index while pods waited".to_owned(), Unit::Share, fairness.jain),
-        ("least Jain's index".to_owned(), Unit::Share, fairness.least_jain),
-        ("time in which pods waited".to_owned(), Unit::Seconds, fairness.waited),
-    ];
-    for queue in &fairness.queues {
-        let path = &queue.queue;
-        rows.push((format!("{path}, had of what it is owed"), Unit::Share, queue.of_owed));
-        if let Some(served) = queue.served {
-            rows.push((format!("{path}, served while it wanted"), Unit::Share, served));
-        }
-        rows.push((format!("{path}, short while it waited"), Unit::Seconds, queue.short));
+        let tables = comparison.tables();
+        let [used, wasted] = &tables[..] else { panic!("{comparison:?}") };
+        assert_eq!(used.head, ["Used", "a", "b", "difference"]);
+        assert_eq!(
+            used.rows,
+            [
+                ["disk used", "1.00 GiB h", "-", "-"],
+                [
+                    "licences used",
+                    "1.50 example.com/licence h",
+                    "0.50 example.com/licence h",
+                    "-1.00 example.com/licence h",
+                ],
+                ["pages used", "-", "0.00 GiB h", "-"],
+            ]
+        );
+        assert_eq!(wasted.head[0], "Wasted");
+        assert_eq!(wasted.rows, [["cards wasted", "-", "2.00 nvidia.com/gpu h", "-"]]);
+
+        let json: serde_json::Value = serde_json::from_str(&comparison.to_json().unwrap()).unwrap();
+        let row = &json["figures"][1];
+        assert_eq!(row["unit"], "amount_seconds");
+        assert_eq!([&row["a"], &row["b"], &row["difference"]], [5400.0, 1800.0, -3600.0]);
     }
-    rows
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::figures::figures;
 use super::files::comparison_files;
 use super::replay::Assumptions;
 use super::{Comparison, ReplayOptions, Report, Reservations, read, validate};
@@ -159,7 +160,7 @@ fn only_pods_with_the_policy_preempt_by_default() {
 fn equal_configurations_have_no_differences() {
     let comparison = |of_a: &str, of_b: &str| {
         let with = |of: &str| report(TAKES_BACK, queues(of), Assumptions::default());
-        Comparison::of(&with(of_a), &with(of_b))
+        Comparison::of(figures(&with(of_a)), figures(&with(of_b)))
     };
     let same = comparison("", "");
     let figures: serde_json::Value = serde_json::from_str(&same.to_json().unwrap()).unwrap();

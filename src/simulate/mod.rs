@@ -7,7 +7,8 @@
 //!
 //! Reading order: `trace`, `wishes` and `read` (input), `virtual_time` and `replay` with
 //! `decisions` (the replay), `evictions` and `fairness` (measures), `report` with `policy`,
-//! `plots`, `charts`, `page` and `files` (output), `compare` (two replays).
+//! `numbers`, `plots`, `charts`, `page` and `files` (output), `figures` and `compare` (two
+//! replays).
 //!
 //! # Invariant
 //! One trace, one queue configuration, one set of options and one seed give one report, byte for
@@ -21,10 +22,12 @@ mod contention;
 mod decisions;
 mod evictions;
 mod fairness;
+mod figures;
 mod files;
 mod fragmentation;
 mod history;
 mod jobs;
+mod numbers;
 #[cfg(test)]
 mod outcomes;
 mod page;
@@ -50,6 +53,7 @@ use crate::logging::clean_lines;
 use crate::{input, validate};
 
 use compare::Comparison;
+use figures::figures;
 use files::{comparison_files, make_writable, report_files, write_files};
 use replay::Assumptions;
 use report::Report;
@@ -195,7 +199,7 @@ fn compare_both(
         Ok::<_, anyhow::Error>(report)
     });
     let [a, b] = reports;
-    let comparison = Comparison::of(&a?, &b?);
+    let comparison = Comparison::of(figures(&a?), figures(&b?));
     write_files(&comparison_files(&comparison)?, folder)?;
     Ok(page::comparison_summary(&comparison))
 }

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use super::amount::ResourceKind;
 use super::charts::Chart;
 use super::compare::Comparison;
+use super::numbers::{amount_seconds, duration, percent, title};
 use super::report::{Report, Waits};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;color:#282828;background:#fff;max-width:1020px;\
@@ -113,7 +114,7 @@ fn totals(report: &Report) -> SummaryTable {
 fn utilisation(report: &Report) -> SummaryTable {
     let row = |kind: &ResourceKind| {
         let (mean, peak) = (&report.totals.mean_utilisation, &report.totals.peak_utilisation);
-        vec![kind.title().to_owned(), percent_of(mean[kind.name()]), percent_of(peak[kind.name()])]
+        vec![title(kind.name()).to_owned(), percent(mean[kind.name()]), percent(peak[kind.name()])]
     };
     SummaryTable {
         head: head(&["Utilisation", "mean", "peak"]),
@@ -140,8 +141,9 @@ fn evictions(report: &Report) -> SummaryTable {
         let gains = row.for_queue.as_deref().unwrap_or("-");
         let mut fields = vec![row.queue.clone(), row.grounds.clone(), gains.to_owned()];
         fields.push(row.count.to_string());
-        fields
-            .extend(ResourceKind::SHOWN.map(|kind| amount_seconds(kind, row.wasted[kind.name()])));
+        fields.extend(
+            ResourceKind::SHOWN.map(|kind| amount_seconds(kind.name(), row.wasted[kind.name()])),
+        );
         fields
     });
     let columns = ["Evicted from", "grounds", "for", "pods", "CPU wasted", "memory", "GPU"];
@@ -150,9 +152,9 @@ fn evictions(report: &Report) -> SummaryTable {
 
 fn waste(report: &Report) -> SummaryTable {
     let row = |kind: ResourceKind| {
-        let wasted = amount_seconds(kind, report.evictions.wasted[kind.name()]);
-        let share = percent_of(report.evictions.wasted_share[kind.name()]);
-        vec![kind.title().to_owned(), wasted, share]
+        let wasted = amount_seconds(kind.name(), report.evictions.wasted[kind.name()]);
+        let share = percent(report.evictions.wasted_share[kind.name()]);
+        vec![title(kind.name()).to_owned(), wasted, share]
     };
     let head = head(&["Wasted", "lost to evictions", "of all used"]);
     SummaryTable { head, rows: ResourceKind::SHOWN.map(row).to_vec() }
@@ -164,14 +166,14 @@ fn fairness(report: &Report) -> SummaryTable {
         .queues
         .iter()
         .map(|of| {
-            let served = of.served.map_or("-".to_owned(), percent_of);
-            vec![of.queue.clone(), percent_of(of.of_owed), served, duration(of.short)]
+            let served = of.served.map_or("-".to_owned(), percent);
+            vec![of.queue.clone(), percent(of.of_owed), served, duration(of.short)]
         })
         .collect();
     let row =
         |name: &str, value: String| vec![name.to_owned(), String::new(), value, String::new()];
-    rows.push(row("Jain's index while pods waited", percent_of(fairness.jain)));
-    rows.push(row("  the least", percent_of(fairness.least_jain)));
+    rows.push(row("Jain's index while pods waited", percent(fairness.jain)));
+    rows.push(row("  the least", percent(fairness.least_jain)));
     let columns = ["Fairness", "had of what it is owed", "served while it wanted", "short for"];
     SummaryTable { head: head(&columns), rows }
 }
@@ -181,7 +183,7 @@ fn fairness_over_time(report: &Report) -> SummaryTable {
     let start = report.trace.start;
     let until = table.until.iter().map(|until| format!("to {}", duration(until - start)));
     let row = |name: &str, shares: &[Option<f64>]| {
-        let shares = shares.iter().map(|share| share.map_or("-".to_owned(), percent_of));
+        let shares = shares.iter().map(|share| share.map_or("-".to_owned(), percent));
         std::iter::once(name.to_owned()).chain(shares).collect()
     };
     let mut rows: Vec<Vec<String>> =
@@ -190,22 +192,8 @@ fn fairness_over_time(report: &Report) -> SummaryTable {
     SummaryTable { head: std::iter::once("Served".to_owned()).chain(until).collect(), rows }
 }
 
-fn percent_of(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
-}
-
 fn head(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
-}
-
-/// Formats an amount × seconds in a common unit: core hours, GiB hours, GPU hours.
-pub(crate) fn amount_seconds(kind: ResourceKind, value: f64) -> String {
-    let (whole, unit) = match kind {
-        ResourceKind::Vcore => (1000.0, "core h"),
-        ResourceKind::Memory => ((1u64 << 30) as f64, "GiB h"),
-        ResourceKind::Gpu => (1000.0, "GPU h"),
-    };
-    format!("{:.2} {unit}", value / whole / 3600.0)
 }
 
 impl SummaryTable {
@@ -256,40 +244,9 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-/// Formats seconds in the two largest units: `45.2 s`, `3 min 20 s`, `5 h 12 min`, `149 d 8 h`.
-pub(crate) fn duration(seconds: f64) -> String {
-    if seconds < 60.0 {
-        let digits = usize::from(seconds.fract() != 0.0);
-        return format!("{seconds:.digits$} s");
-    }
-    // Far below 2^53, so only the fraction is lost.
-    #[allow(clippy::cast_possible_truncation, reason = "a duration of a trace")]
-    let whole = seconds.round() as i64;
-    let (large, size, small, part) = match whole {
-        86_400.. => ("d", 86_400, "h", 3600),
-        3600.. => ("h", 3600, "min", 60),
-        _ => ("min", 60, "s", 1),
-    };
-    format!("{} {large} {} {small}", whole / size, whole % size / part)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_duration_shows_its_two_largest_units() {
-        let cases = [
-            (0.0, "0 s"),
-            (4.25, "4.2 s"),
-            (200.0, "3 min 20 s"),
-            (18_720.0, "5 h 12 min"),
-            (12_902_960.0, "149 d 8 h"),
-        ];
-        for (seconds, expected) in cases {
-            assert_eq!(duration(seconds), expected);
-        }
-    }
 
     #[test]
     fn columns_of_a_text_table_line_up() {

@@ -2,6 +2,7 @@
 
 use super::amount::{ResourceKind, ratio};
 use super::charts::{Axis, Chart, ChartError, MOST_LINES, Plot, PlotLine, TimeAxis, line};
+use super::numbers::title;
 use super::report::{Report, SeriesColumns};
 
 /// Draws all charts of a report.
@@ -53,7 +54,7 @@ fn utilisation(report: &Report) -> Vec<PlotLine> {
     let used = |kind: &ResourceKind| {
         let capacity = report.trace.capacity[kind.name()];
         let allocated = report.series.allocated[kind.name()].iter();
-        line(kind.title(), allocated.map(move |&held| 100.0 * ratio(held, capacity)))
+        line(title(kind.name()), allocated.map(move |&held| 100.0 * ratio(held, capacity)))
     };
     ResourceKind::SHOWN.iter().map(used).collect()
 }
@@ -90,7 +91,7 @@ fn fairness(series: &SeriesColumns) -> Vec<PlotLine> {
 fn fragmentation(series: &SeriesColumns) -> Vec<PlotLine> {
     let measured = |kind: &ResourceKind| {
         let measured = series.fragmentation[kind.name()].iter();
-        line(kind.title(), measured.map(|share| 100.0 * share))
+        line(title(kind.name()), measured.map(|share| 100.0 * share))
     };
     [ResourceKind::Vcore, ResourceKind::Gpu].iter().map(measured).collect()
 }

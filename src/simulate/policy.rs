@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::evictions::{Losses, losses};
 use super::history::History;
-use super::report::{Named, by_kind, rounded, seconds};
+use super::numbers::{rounded, seconds};
+use super::report::{Named, by_kind};
 use super::series::Sample;
 use super::trace::Trace;
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::amount::{Amount, ResourceKind, ratio};
 use super::history::{History, PodHistory, PodOutcome};
+use super::numbers::{rounded, seconds};
 use super::policy::{self, Evictions, FairnessFacts};
 use super::replay::Assumptions;
 use super::series::{LeafSample, Sample};
@@ -329,14 +330,6 @@ pub(crate) fn by_kind<T>(value: impl Fn(ResourceKind) -> T) -> Named<T> {
 
 fn amounts(amount: &Amount) -> Named<i64> {
     by_kind(|kind| amount[kind])
-}
-
-pub(crate) fn seconds(milliseconds: i64) -> f64 {
-    milliseconds as f64 / 1000.0
-}
-
-pub(crate) fn rounded(share: f64) -> f64 {
-    (share * 1e6).round() / 1e6
 }
 
 #[cfg(test)]
