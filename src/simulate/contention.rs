@@ -173,7 +173,7 @@ fn equal_configurations_have_no_differences() {
     );
 
     let off = "preemption: {enabled: false}";
-    let summary = super::page::comparison_summary(&comparison("", off));
+    let summary = super::summary::comparison_summary(&comparison("", off));
     let row = |name: &str| {
         let line = summary.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
         line.split_whitespace().collect::<Vec<_>>().join(" ")

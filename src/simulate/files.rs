@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::compare::Comparison;
 use super::report::Report;
-use super::{page, plots};
+use super::{plots, summary};
 
 /// Creates the folder if it is missing, and tests that a file can be written to it.
 pub(super) fn make_writable(folder: &Path) -> anyhow::Result<()> {
@@ -30,15 +30,17 @@ pub(super) fn write_files(files: &[(&'static str, String)], folder: &Path) -> an
 pub(super) fn comparison_files(
     comparison: &Comparison,
 ) -> anyhow::Result<[(&'static str, String); 2]> {
-    let html = page::comparison_html(comparison);
+    let html = summary::comparison_html(comparison);
     Ok([("compare.json", comparison.to_json()?), ("index.html", html)])
 }
 
 /// Returns names and texts of `report.json`, `index.html` and the charts.
 pub(super) fn report_files(report: &Report) -> anyhow::Result<Vec<(&'static str, String)>> {
     let charts = plots::charts(report)?;
-    let mut files =
-        vec![("report.json", report.to_json()?), ("index.html", page::index_html(report, &charts))];
+    let mut files = vec![
+        ("report.json", report.to_json()?),
+        ("index.html", summary::index_html(report, &charts)),
+    ];
     files.extend(charts.into_iter().map(|chart| (chart.file, chart.svg)));
     Ok(files)
 }

@@ -7,8 +7,8 @@
 //!
 //! Reading order: `trace`, `wishes` and `read` (input), `virtual_time` and `replay` with
 //! `decisions` (the replay), `evictions` and `fairness` (measures), `report` with `policy`,
-//! `numbers`, `plots`, `charts`, `page` and `files` (output), `figures` and `compare` (two
-//! replays).
+//! `numbers`, `plots`, `charts`, `summary`, `page` and `files` (output), `figures` and `compare`
+//! (two replays).
 //!
 //! # Invariant
 //! One trace, one queue configuration, one set of options and one seed give one report, byte for
@@ -39,6 +39,7 @@ mod replay;
 mod report;
 mod sample;
 mod series;
+mod summary;
 mod table;
 mod trace;
 mod virtual_time;
@@ -159,7 +160,7 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
             let queues = one.pop().unwrap_or_else(|| queues::default_queues(&trace));
             let report = options.report(&trace, queues)?;
             write_files(&report_files(&report)?, &args.report)?;
-            page::summary(&report)
+            summary::summary(&report)
         }
     };
     let place = args.report.join("index.html");
@@ -201,7 +202,7 @@ fn compare_both(
     let [a, b] = reports;
     let comparison = Comparison::of(figures(&a?), figures(&b?));
     write_files(&comparison_files(&comparison)?, folder)?;
-    Ok(page::comparison_summary(&comparison))
+    Ok(summary::comparison_summary(&comparison))
 }
 
 /// Options of a replay, except the queues.
