@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use monoceros_actors::snapshot::QueueSnapshot;
 
 use super::amount::{Amount, ResourceKind, ratio};
-use super::series::LeafSample;
+use super::history::LeafSample;
 
 /// Returns the entitlement of each queue, by path.
 pub(crate) fn entitlements(root: &QueueSnapshot, capacity: &Amount) -> BTreeMap<String, Amount> {

@@ -6,7 +6,7 @@
 use super::amount::{Amount, ResourceKind};
 use super::evictions::Eviction;
 use super::fairness::Fairness;
-use super::series::Series;
+use super::series::{Sampled, Series};
 
 /// The record of a whole replay.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct History {
     /// The pods in the order of the trace.
     pub(crate) pods: Vec<PodHistory>,
     pub(crate) usage: Usage,
-    pub(crate) samples: Series,
+    pub(crate) samples: Series<Sample>,
     pub(crate) fairness: Fairness,
     /// The evictions in order of time.
     pub(crate) evictions: Vec<Eviction>,
@@ -68,6 +68,47 @@ pub(crate) enum PodOutcome {
     Unplaced,
     /// The scheduler rejected it.
     Rejected { reason: String },
+}
+
+/// The state of the cluster at one time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    /// Virtual time on the clock of the trace, in milliseconds.
+    pub(crate) at: i64,
+    pub(crate) allocated: Amount,
+    pub(crate) running: usize,
+    pub(crate) pending: Amount,
+    pub(crate) n_pending: usize,
+    /// Jain's index of how well the leaves are served (`fairness`). `None` while no pod is pending.
+    pub(crate) jain: Option<f64>,
+    /// The state of each leaf, by path.
+    pub(crate) leaves: Vec<LeafSample>,
+    /// Number of evictions up to this time.
+    pub(crate) n_evicted: usize,
+    /// The share of free amounts that the pods of the trace cannot use, by kind (`fragmentation`).
+    pub(crate) fragmentation: [f64; 3],
+}
+
+impl Sampled for Sample {
+    fn at(&self) -> i64 {
+        self.at
+    }
+}
+
+/// The state of a leaf queue at one time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LeafSample {
+    pub(crate) path: String,
+    /// Amount held by its pods.
+    pub(crate) held: Amount,
+    /// The largest share of its entitlement to any resource that the leaf holds. `None` if it is
+    /// entitled to nothing.
+    pub(crate) of_owed: Option<f64>,
+    /// The share of its due that the leaf holds, at most 1 (`fairness`). `None` if it wants nothing
+    /// to which it is entitled.
+    pub(crate) served: Option<f64>,
+    /// Whether any of its pods is pending.
+    pub(crate) waits: bool,
 }
 
 /// Present usage, with sums over time.

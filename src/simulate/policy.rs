@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::evictions::{Losses, losses};
-use super::history::History;
+use super::history::{History, Sample};
 use super::numbers::{rounded, seconds};
 use super::report::{Named, by_kind};
-use super::series::Sample;
 use super::trace::Trace;
 
 /// Parts of the makespan in the table of fairness.

@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::amount::{Amount, ResourceKind, ratio};
-use super::history::{History, PodHistory, PodOutcome};
+use super::history::{History, LeafSample, PodHistory, PodOutcome, Sample};
 use super::numbers::{rounded, seconds};
 use super::policy::{self, Evictions, FairnessFacts};
 use super::replay::Assumptions;
-use super::series::{LeafSample, Sample};
 use super::trace::{Pod, Trace};
 
 /// Version of the format, raised when readers of the file have to change.

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use super::super::amount::{Amount, ResourceKind};
 use super::super::fairness::entitlements;
+use super::super::history::{LeafSample, Sample};
 use super::super::queues::leaves;
-use super::super::series::{LeafSample, Sample};
 use super::{PARTITION, Replay, ReplayError};
 
 impl Replay {

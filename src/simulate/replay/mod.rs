@@ -49,7 +49,7 @@ use super::decisions::{Decision, Decisions};
 use super::evictions::Eviction;
 use super::fairness::Fairness;
 use super::fragmentation::Fragmentation;
-use super::history::{History, PodHistory, PodOutcome, Usage};
+use super::history::{History, PodHistory, PodOutcome, Sample, Usage};
 use super::jobs::Jobs;
 use super::queues::{leaf_for, leaves};
 use super::series::Series;
@@ -153,7 +153,7 @@ struct Replay {
     pending: Amount,
     n_done: usize,
     usage: Usage,
-    series: Series,
+    series: Series<Sample>,
     fairness: Fairness,
     evictions: Vec<Eviction>,
     /// Work that each pod keeps from evicted attempts, in milliseconds.
