@@ -9,7 +9,7 @@ use monoceros_proto::si::v1 as si;
 use super::super::evictions::{Eviction, Grounds};
 use super::super::history::PodOutcome;
 use super::super::trace::Lifetime;
-use super::agenda::EventKind;
+use super::events::EventKind;
 use super::requests::InstantRequests;
 use super::{Replay, ReplayError};
 

@@ -29,12 +29,13 @@
 //! * After every step, root's allocated amount equals the amount that the replay counts as running.
 //!
 //! # The parts
-//! `agenda` plans events, `attempts` changes the states of pods, `requests` builds messages for the
-//! scheduler, and `books` compares both sides after each step.
+//! `agenda` orders the `events` that are planned, `attempts` changes the states of pods, `requests`
+//! builds messages for the scheduler, and `books` compares both sides after each step.
 
 mod agenda;
 mod attempts;
 mod books;
+mod events;
 mod requests;
 
 use std::sync::Arc;
@@ -55,8 +56,9 @@ use super::queues::{leaf_for, leaves};
 use super::series::Series;
 use super::trace::{Lifetime, Trace};
 
-use agenda::{Agenda, Event, EventKind};
+use agenda::Agenda;
 use attempts::PodState;
+use events::{Event, EventKind};
 use requests::InstantRequests;
 
 pub(crate) const RM: &str = "simulator";
@@ -149,7 +151,7 @@ struct Replay {
     /// Free amount of each machine.
     free: Vec<Amount>,
     fragmentation: Fragmentation,
-    agenda: Agenda,
+    agenda: Agenda<EventKind>,
     pending: Amount,
     n_done: usize,
     usage: Usage,
@@ -202,7 +204,7 @@ impl Replay {
     /// past attempts are stale, so that the replay ends with the last pod.
     fn next_at(&mut self) -> Option<i64> {
         let states = &self.states;
-        self.agenda.next_at(|event| match (event.kind, &states[event.pod]) {
+        self.agenda.next_at(|event| match (event.kind, &states[event.subject]) {
             (EventKind::Arrive, _) | (EventKind::Withdraw, PodState::Waiting { .. }) => false,
             (EventKind::End { attempt } | EventKind::Leave { attempt }, PodState::Running(run)) => {
                 attempt != run.attempt
@@ -215,7 +217,7 @@ impl Replay {
 
     /// Whether the event is the arrival of a pod whose application was submitted before.
     fn comes_later(&self, event: &Event) -> bool {
-        event.kind == EventKind::Arrive && self.jobs.is_submitted(event.pod)
+        event.kind == EventKind::Arrive && self.jobs.is_submitted(event.subject)
     }
 
     fn finish(self) -> History {
@@ -240,7 +242,7 @@ impl Replay {
     async fn send_events(&mut self, due: &[Event]) -> Result<(), ReplayError> {
         let mut batch = InstantRequests::default();
         for event in due {
-            let pod = event.pod;
+            let pod = event.subject;
             match (event.kind, self.states[pod].clone()) {
                 (EventKind::Arrive, _) => {
                     if self.jobs.submit(pod) {
@@ -313,12 +315,13 @@ impl Replay {
     /// time.
     fn plan_withdrawals(&mut self, due: &[Event]) {
         for event in due {
-            let waits = matches!(self.states[event.pod], PodState::Waiting { .. });
-            let lifetime = self.trace.pods[event.pod].lifetime;
+            let pod = event.subject;
+            let waits = matches!(self.states[pod], PodState::Waiting { .. });
+            let lifetime = self.trace.pods[pod].lifetime;
             if let (EventKind::Arrive, true, Lifetime::WantedUntil(until)) =
                 (event.kind, waits, lifetime)
             {
-                self.agenda.plan(until * 1000, EventKind::Withdraw, event.pod);
+                self.agenda.plan(until * 1000, EventKind::Withdraw, pod);
             }
         }
     }
