@@ -5,7 +5,7 @@
 //! of a cluster take seconds. A report states the fate of each pod and the state of the cluster
 //! over time. `docs/simulation.md` explains it.
 //!
-//! Reading order: `trace`, `wishes` and `read` (input), `virtual_time` and `replay` with
+//! Reading order: `trace`, `wishes` and `read` (input), `start`, `virtual_time` and `replay` with
 //! `decisions` (the replay), `evictions` and `fairness` (measures), `report` with `policy`,
 //! `numbers`, `plots`, `charts`, `summary`, `page` and `files` (output), `figures` and `compare`
 //! (two replays).
@@ -39,6 +39,7 @@ mod replay;
 mod report;
 mod sample;
 mod series;
+mod start;
 mod summary;
 mod table;
 mod trace;
@@ -58,8 +59,8 @@ use figures::figures;
 use files::{comparison_files, make_writable, report_files, write_files};
 use replay::Assumptions;
 use report::Report;
+use start::replay_in_virtual_time;
 use trace::Trace;
-use virtual_time::replay_in_virtual_time;
 
 /// Replays a trace in virtual time and reports on it.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::replay::Assumptions;
-use super::virtual_time::replay_in_virtual_time;
+use super::start::replay_in_virtual_time;
 use super::{ReplayOptions, Reservations, history, queues, read};
 
 const MACHINES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,4096,2,T4\n";

@@ -39,11 +39,9 @@ mod events;
 mod requests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_actors::{ReadError, SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
-use tokio::time::Instant;
 
 use super::amount::Amount;
 use super::decisions::{Decision, Decisions};
@@ -55,6 +53,7 @@ use super::jobs::Jobs;
 use super::queues::{leaf_for, leaves};
 use super::series::Series;
 use super::trace::{Lifetime, Trace};
+use super::virtual_time::Clock;
 
 use agenda::Agenda;
 use attempts::PodState;
@@ -117,7 +116,7 @@ pub(crate) async fn replay(
     let mut replay = Replay {
         scheduler,
         decisions,
-        start: Instant::now(),
+        clock: Clock::start(trace.start() * 1000),
         now: trace.start() * 1000,
         states: vec![PodState::Ahead; trace.pods.len()],
         free: trace.machines.iter().map(|machine| machine.capacity).collect(),
@@ -143,9 +142,8 @@ struct Replay {
     scheduler: SchedulerHandle,
     trace: Arc<Trace>,
     decisions: Arc<Decisions>,
-    /// The clock's instant at the first second of the trace.
-    start: Instant,
-    /// Milliseconds on the clock of the trace.
+    clock: Clock,
+    /// The time that the replay has reached, in milliseconds on the clock of the trace.
     now: i64,
     states: Vec<PodState>,
     /// Free amount of each machine.
@@ -172,13 +170,13 @@ impl Replay {
             self.agenda.plan(pod.creation * 1000, EventKind::Arrive, at);
         }
         while let Some(next) = self.next_at() {
-            let due = self.start + self.since_start(next);
+            let due = self.clock.instant_of(next);
             tokio::select! {
                 biased;
                 () = self.decisions.more() => {}
                 () = tokio::time::sleep_until(due) => {}
             }
-            let now = self.clock(Instant::now());
+            let now = self.clock.now();
             self.usage.pass(now - self.now);
             self.fairness.pass(now - self.now);
             self.now = now;
@@ -293,10 +291,10 @@ impl Replay {
         for (instant, decision) in recorded {
             match decision {
                 Decision::Placed { pod, attempt, machine, uuid } => {
-                    self.placed(self.clock(instant), pod, attempt, machine, uuid)?;
+                    self.placed(self.clock.time_of(instant), pod, attempt, machine, uuid)?;
                 }
                 Decision::Preempted { pod, uuid, why } => {
-                    self.preempted(self.clock(instant), pod, (&uuid, &why), &mut batch);
+                    self.preempted(self.clock.time_of(instant), pod, (&uuid, &why), &mut batch);
                 }
                 Decision::PodRefused { pod, reason } => self.refused(pod, reason, &mut batch),
                 Decision::ApplicationEnded { pod } => self.jobs.is_ended(pod),
@@ -324,15 +322,5 @@ impl Replay {
                 self.agenda.plan(until * 1000, EventKind::Withdraw, pod);
             }
         }
-    }
-
-    /// Converts an instant to milliseconds on the clock of the trace.
-    fn clock(&self, instant: Instant) -> i64 {
-        let passed = instant.saturating_duration_since(self.start).as_millis();
-        self.trace.start() * 1000 + i64::try_from(passed).unwrap_or(i64::MAX)
-    }
-
-    fn since_start(&self, at: i64) -> Duration {
-        Duration::from_millis(u64::try_from(at - self.trace.start() * 1000).unwrap_or(0))
     }
 }
