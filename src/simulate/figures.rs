@@ -3,7 +3,8 @@
 use super::amount::ResourceKind;
 use super::compare::{Figure, Unit};
 use super::numbers::title;
-use super::report::{Report, Waits};
+use super::report::Report;
+use super::waits::Waits;
 
 /// Returns the single numbers of a report, in order.
 pub(crate) fn figures(report: &Report) -> Vec<Figure> {

@@ -24,7 +24,9 @@ mod evictions;
 mod fairness;
 mod figures;
 mod files;
+mod folder;
 mod fragmentation;
+mod grounds;
 mod history;
 mod jobs;
 mod numbers;
@@ -44,6 +46,7 @@ mod summary;
 mod table;
 mod trace;
 mod virtual_time;
+mod waits;
 mod wishes;
 
 use std::path::{Path, PathBuf};
@@ -56,7 +59,8 @@ use crate::{input, validate};
 
 use compare::Comparison;
 use figures::figures;
-use files::{comparison_files, make_writable, report_files, write_files};
+use files::{comparison_files, report_files};
+use folder::{make_writable, write_files};
 use replay::Assumptions;
 use report::Report;
 use start::replay_in_virtual_time;

@@ -15,6 +15,7 @@ use super::numbers::{rounded, seconds};
 use super::policy::{self, Evictions, FairnessFacts};
 use super::replay::Assumptions;
 use super::trace::{Pod, Trace};
+use super::waits::Waits;
 
 /// Version of the format, raised when readers of the file have to change.
 const FORMAT: u32 = 1;
@@ -73,17 +74,6 @@ pub(crate) struct Totals {
     /// Mean allocated share of the capacity over the makespan.
     pub(crate) mean_utilisation: Named<f64>,
     pub(crate) peak_utilisation: Named<f64>,
-}
-
-/// Seconds from creation to the first start, of the pods that started. A percentile is the smallest
-/// wait that at least this percentage of them does not exceed (nearest rank).
-#[derive(Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Waits {
-    pub(crate) mean: f64,
-    pub(crate) p50: f64,
-    pub(crate) p95: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -234,27 +224,12 @@ fn queue_totals(trace: &Trace, history: &History) -> Vec<QueueTotals> {
 }
 
 fn waits<'a>(pods: impl Iterator<Item = (&'a Pod, &'a PodHistory)>) -> Waits {
-    let mut waits: Vec<i64> = pods.filter_map(|(pod, history)| wait(pod, history)).collect();
-    waits.sort_unstable();
-    let Some(&longest) = waits.last() else { return Waits::default() };
-    let sum: i128 = waits.iter().copied().map(i128::from).sum();
-    Waits {
-        mean: rounded(sum as f64 / waits.len() as f64 / 1000.0),
-        p50: seconds(nearest_rank(&waits, 50)),
-        p95: seconds(nearest_rank(&waits, 95)),
-        p99: seconds(nearest_rank(&waits, 99)),
-        max: seconds(longest),
-    }
+    Waits::of(pods.filter_map(|(pod, history)| wait(pod, history)).collect())
 }
 
-/// Returns the wait in milliseconds.
+/// Returns the time from creation to the first start, in milliseconds.
 fn wait(pod: &Pod, history: &PodHistory) -> Option<i64> {
     history.start.map(|start| start - pod.creation * 1000)
-}
-
-/// Returns a percentile of `sorted`, which is not empty; `percent` is from 1 to 100.
-fn nearest_rank(sorted: &[i64], percent: usize) -> i64 {
-    sorted[(sorted.len() * percent).div_ceil(100) - 1]
 }
 
 fn columns(samples: &[Sample], capacity: &Amount) -> SeriesColumns {
@@ -329,22 +304,4 @@ pub(crate) fn by_kind<T>(value: impl Fn(ResourceKind) -> T) -> Named<T> {
 
 fn amounts(amount: &Amount) -> Named<i64> {
     by_kind(|kind| amount[kind])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_use_the_nearest_rank() {
-        let waits: Vec<i64> = (1..=10).collect();
-        let ranks = [1, 50, 95, 99, 100].map(|percent| nearest_rank(&waits, percent));
-        assert_eq!(ranks, [1, 5, 10, 10, 10]);
-        assert_eq!(nearest_rank(&[7], 50), 7);
-    }
-
-    #[test]
-    fn without_a_started_pod_all_waits_are_zero() {
-        assert_eq!(waits(std::iter::empty()), Waits::default());
-    }
 }

@@ -5,7 +5,8 @@ use super::charts::Chart;
 use super::compare::Comparison;
 use super::numbers::{amount_seconds, duration, percent, title};
 use super::page::{SummaryTable, head, page, text_of};
-use super::report::{Report, Waits};
+use super::report::Report;
+use super::waits::Waits;
 
 /// Returns the text of `index.html`, which shows the charts of the same folder.
 pub(crate) fn index_html(report: &Report, charts: &[Chart]) -> String {

@@ -6,7 +6,8 @@ use std::cmp::max;
 
 use monoceros_proto::si::v1 as si;
 
-use super::super::evictions::{Eviction, Grounds};
+use super::super::evictions::Eviction;
+use super::super::grounds::Grounds;
 use super::super::history::PodOutcome;
 use super::super::trace::Lifetime;
 use super::events::EventKind;
