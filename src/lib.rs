@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`cluster`],
-//! [`reads`], [`logbook`], [`live_settings`], [`rest`], [`dump`], [`chance`], [`demo`], `simulate`, [`watchdog`],
-//! [`systemd`].
+//! [`reads`], [`logbook`], [`live_settings`], [`rest`], [`dump`], [`chance`], [`demo`], `replay`, `simulate`,
+//! [`watchdog`], [`systemd`].
 //!
 //! Three features, on by default, can be left out: `cluster` (members of a cluster), `ldap` (groups from a
 //! directory) and `simulator` (the command `simulate`).
@@ -30,6 +30,8 @@ pub mod logbook;
 pub mod logging;
 pub mod queues_file;
 pub mod reads;
+#[cfg(feature = "simulator")]
+mod replay;
 pub mod rest;
 pub mod secrets;
 pub mod security;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::amount::{Amount, ResourceKind};
-use super::grounds::Grounds;
 use super::history::History;
 use super::trace::Trace;
+use crate::replay::grounds::Grounds;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Eviction {

@@ -1,10 +1,10 @@
 //! The single numbers of a trace's report, which a comparison sets side by side.
 
 use super::amount::ResourceKind;
-use super::compare::{Figure, Unit};
-use super::numbers::title;
 use super::report::Report;
-use super::waits::Waits;
+use crate::replay::compare::{Figure, Unit};
+use crate::replay::numbers::title;
+use crate::replay::waits::Waits;
 
 /// Returns the single numbers of a report, in order.
 pub(crate) fn figures(report: &Report) -> Vec<Figure> {

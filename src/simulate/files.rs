@@ -1,8 +1,8 @@
 //! The files of a report and of a comparison.
 
-use super::compare::Comparison;
 use super::report::Report;
 use super::{plots, summary};
+use crate::replay::compare::Comparison;
 
 /// Returns names and texts of `compare.json` and `index.html`.
 pub(super) fn comparison_files(

@@ -6,7 +6,7 @@
 use super::amount::{Amount, ResourceKind};
 use super::evictions::Eviction;
 use super::fairness::Fairness;
-use super::series::{Sampled, Series};
+use crate::replay::series::{Sampled, Series};
 
 /// The record of a whole replay.
 #[derive(Debug)]

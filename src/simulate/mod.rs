@@ -5,18 +5,16 @@
 //! of a cluster take seconds. A report states the fate of each pod and the state of the cluster
 //! over time. `docs/simulation.md` explains it.
 //!
-//! Reading order: `trace`, `wishes` and `read` (input), `start`, `virtual_time` and `replay` with
-//! `decisions` (the replay), `evictions` and `fairness` (measures), `report` with `policy`,
-//! `numbers`, `plots`, `charts`, `summary`, `page` and `files` (output), `figures` and `compare`
-//! (two replays).
+//! Reading order: `trace`, `wishes` and `read` (input), `start` and `replay` with `decisions` (the
+//! replay), `evictions` and `fairness` (measures), `report` with `policy`, `plots`, `summary` and
+//! `files` (output), `figures` (what two replays are compared by). The parts that a replay of
+//! anything else needs, too, are in `crate::replay`.
 //!
 //! # Invariant
 //! One trace, one queue configuration, one set of options and one seed give one report, byte for
 //! byte.
 
 mod amount;
-mod charts;
-mod compare;
 #[cfg(test)]
 mod contention;
 mod decisions;
@@ -24,15 +22,11 @@ mod evictions;
 mod fairness;
 mod figures;
 mod files;
-mod folder;
 mod fragmentation;
-mod grounds;
 mod history;
 mod jobs;
-mod numbers;
 #[cfg(test)]
 mod outcomes;
-mod page;
 mod plots;
 mod policy;
 mod queues;
@@ -40,13 +34,10 @@ mod read;
 mod replay;
 mod report;
 mod sample;
-mod series;
 mod start;
 mod summary;
 mod table;
 mod trace;
-mod virtual_time;
-mod waits;
 mod wishes;
 
 use std::path::{Path, PathBuf};
@@ -55,12 +46,12 @@ use std::sync::Arc;
 
 use crate::cli::output;
 use crate::logging::clean_lines;
+use crate::replay::compare::Comparison;
+use crate::replay::folder::{make_writable, write_files};
 use crate::{input, validate};
 
-use compare::Comparison;
 use figures::figures;
 use files::{comparison_files, report_files};
-use folder::{make_writable, write_files};
 use replay::Assumptions;
 use report::Report;
 use start::replay_in_virtual_time;

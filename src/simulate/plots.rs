@@ -1,9 +1,9 @@
 //! The charts of a trace's report.
 
 use super::amount::{ResourceKind, ratio};
-use super::charts::{Axis, Chart, ChartError, MOST_LINES, Plot, PlotLine, TimeAxis, line};
-use super::numbers::title;
 use super::report::{Report, SeriesColumns};
+use crate::replay::charts::{Axis, Chart, ChartError, MOST_LINES, Plot, PlotLine, TimeAxis, line};
+use crate::replay::numbers::title;
 
 /// Draws all charts of a report.
 pub(crate) fn charts(report: &Report) -> Result<Vec<Chart>, ChartError> {

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::evictions::{Losses, losses};
 use super::history::{History, Sample};
-use super::numbers::{rounded, seconds};
 use super::report::{Named, by_kind};
 use super::trace::Trace;
+use crate::replay::numbers::{rounded, seconds};
 
 /// Parts of the makespan in the table of fairness.
 const PARTS: usize = 8;

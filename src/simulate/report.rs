@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::amount::{Amount, ResourceKind, ratio};
 use super::history::{History, LeafSample, PodHistory, PodOutcome, Sample};
-use super::numbers::{rounded, seconds};
 use super::policy::{self, Evictions, FairnessFacts};
 use super::replay::Assumptions;
 use super::trace::{Pod, Trace};
-use super::waits::Waits;
+use crate::replay::numbers::{rounded, seconds};
+use crate::replay::waits::Waits;
 
 /// Version of the format, raised when readers of the file have to change.
 const FORMAT: u32 = 1;

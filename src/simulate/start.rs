@@ -10,8 +10,8 @@ use monoceros_proto::si::v1::RegisterResourceManagerRequest;
 use super::decisions::Decisions;
 use super::history::History;
 use super::trace::Trace;
-use super::virtual_time::in_virtual_time;
 use super::{ReplayOptions, Reservations, replay};
+use crate::replay::virtual_time::in_virtual_time;
 
 /// Starts a scheduler on a paused clock and replays the trace with it.
 pub(super) fn replay_in_virtual_time(

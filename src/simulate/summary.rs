@@ -1,12 +1,12 @@
 //! The tables of a trace's report, for its page and for the summary on the terminal.
 
 use super::amount::ResourceKind;
-use super::charts::Chart;
-use super::compare::Comparison;
-use super::numbers::{amount_seconds, duration, percent, title};
-use super::page::{SummaryTable, head, page, text_of};
 use super::report::Report;
-use super::waits::Waits;
+use crate::replay::charts::Chart;
+use crate::replay::compare::Comparison;
+use crate::replay::numbers::{amount_seconds, duration, percent, title};
+use crate::replay::page::{SummaryTable, head, page, text_of};
+use crate::replay::waits::Waits;
 
 /// Returns the text of `index.html`, which shows the charts of the same folder.
 pub(crate) fn index_html(report: &Report, charts: &[Chart]) -> String {

@@ -7,12 +7,12 @@ use std::cmp::max;
 use monoceros_proto::si::v1 as si;
 
 use super::super::evictions::Eviction;
-use super::super::grounds::Grounds;
 use super::super::history::PodOutcome;
 use super::super::trace::Lifetime;
 use super::events::EventKind;
 use super::requests::InstantRequests;
 use super::{Replay, ReplayError};
+use crate::replay::grounds::Grounds;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PodState {

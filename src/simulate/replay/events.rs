@@ -2,7 +2,7 @@
 //!
 //! At one time, ends come first, then exits of evicted pods, then withdrawals, then arrivals.
 
-use super::agenda;
+use crate::replay::agenda;
 
 /// A planned event, whose subject is a pod.
 pub(super) type Event = agenda::Event<EventKind>;

@@ -29,10 +29,9 @@
 //! * After every step, root's allocated amount equals the amount that the replay counts as running.
 //!
 //! # The parts
-//! `agenda` orders the `events` that are planned, `attempts` changes the states of pods, `requests`
-//! builds messages for the scheduler, and `books` compares both sides after each step.
+//! `events` is what is planned, `attempts` changes the states of pods, `requests` builds messages
+//! for the scheduler, and `books` compares both sides after each step.
 
-mod agenda;
 mod attempts;
 mod books;
 mod events;
@@ -51,11 +50,11 @@ use super::fragmentation::Fragmentation;
 use super::history::{History, PodHistory, PodOutcome, Sample, Usage};
 use super::jobs::Jobs;
 use super::queues::{leaf_for, leaves};
-use super::series::Series;
 use super::trace::{Lifetime, Trace};
-use super::virtual_time::Clock;
+use crate::replay::agenda::Agenda;
+use crate::replay::series::Series;
+use crate::replay::virtual_time::Clock;
 
-use agenda::Agenda;
 use attempts::PodState;
 use events::{Event, EventKind};
 use requests::InstantRequests;
