@@ -21,6 +21,7 @@
 //! | [`waiting`] | bounds over pending asks, so that an offer skips what cannot use it |
 //! | [`asks`] | the asks of an application, in classes, and what became of each |
 //! | [`applications`] | the life of applications and of their gangs |
+//! | [`runtimes`] | how long allocations run, measured by class |
 //! | [`pending`] | what is open between two decisions: questions, reservations, nominations |
 //! | [`books`] | all state of a partition that belongs to no single actor |
 //! | [`decide`] | what is to be done next, or why nothing is |
@@ -39,6 +40,7 @@ pub mod nodes;
 pub mod order;
 pub mod pending;
 pub mod queues;
+pub mod runtimes;
 pub mod specs;
 pub mod values;
 pub mod waiting;

@@ -139,6 +139,7 @@ impl Application {
         let whose = self.slot;
         let mut entry = Allocation::new(whose, spec, node, created_ns, baton.now_ns);
         entry.uuid = Arc::clone(uuid);
+        entry.ran_before = true;
         let (form, resources) = (entry.spec.form, Arc::clone(&entry.spec.resources));
         let is_placeholder = entry.spec.placeholder;
         let member_of = entry.spec.member_of().cloned();

@@ -85,6 +85,8 @@ pub struct Allocation {
     /// Whether its RM counts it as running on its node without having been notified of it as an
     /// allocation.
     pub is_assumed: bool,
+    /// Whether it ran before its RM reported it, so that `bound_ns` is the time of the report.
+    pub ran_before: bool,
     /// Attributes that most allocations do not have.
     pub circumstances: Rare<Circumstances>,
 }
@@ -160,6 +162,7 @@ impl Allocation {
             created_ns,
             bound_ns: now_ns,
             is_assumed: false,
+            ran_before: false,
             circumstances: Rare::default(),
         }
     }

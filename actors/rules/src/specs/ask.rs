@@ -59,6 +59,10 @@ pub struct Particulars {
     pub task_group: Option<TaskGroup>,
     /// The running time after which each of its allocations is ended, ms; `None`: never.
     pub execution_timeout_ms: Option<NonZeroU64>,
+    /// The longest time that each of its allocations runs, as its RM claims, ms; `None`: no claim.
+    /// Nothing ends because of it.
+    #[serde(default)]
+    pub run_time_limit_ms: Option<NonZeroU64>,
     /// The placement constraint.
     #[serde(default)]
     pub constraint: Option<Arc<AskConstraint>>,
@@ -70,10 +74,18 @@ pub struct Particulars {
 impl Particulars {
     /// Returns the attributes as an ask stores them: nothing if none is set.
     pub fn kept(self) -> Rare<Self> {
-        let Self { required_node, task_group, execution_timeout_ms, constraint, arrival } = &self;
+        let Self {
+            required_node,
+            task_group,
+            execution_timeout_ms,
+            run_time_limit_ms,
+            constraint,
+            arrival,
+        } = &self;
         let is_about_places = required_node.is_some() || constraint.is_some();
-        let is_other = task_group.is_some() || execution_timeout_ms.is_some() || arrival.is_some();
-        if is_about_places || is_other { Rare::of(self) } else { Rare::default() }
+        let is_about_time = execution_timeout_ms.is_some() || run_time_limit_ms.is_some();
+        let is_other = task_group.is_some() || arrival.is_some();
+        if is_about_places || is_about_time || is_other { Rare::of(self) } else { Rare::default() }
     }
 }
 
@@ -82,6 +94,7 @@ impl Nothing for Particulars {
         required_node: None,
         task_group: None,
         execution_timeout_ms: None,
+        run_time_limit_ms: None,
         constraint: None,
         arrival: None,
     };
