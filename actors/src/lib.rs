@@ -69,6 +69,7 @@ mod notices;
 mod partition;
 mod pulse;
 mod queue;
+mod run_times;
 mod session;
 mod spin;
 mod step;
@@ -106,7 +107,8 @@ pub use scheduler::{
 /// Tags with the names by which people know an object.
 pub mod tags {
     pub use monoceros_rules::specs::tags::{
-        HELD_AGAIN, HOLD_AGAIN, HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, POD, pod_of,
+        HELD_AGAIN, HOLD_AGAIN, HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, POD,
+        RUN_TIME_LIMIT, pod_of,
     };
 }
 
@@ -116,6 +118,7 @@ pub use monoceros_rules::audit::Facts;
 pub use monoceros_rules::decisions::KEPT_MAX as DECISIONS_MAX;
 pub use monoceros_rules::nodes::{Fits, NodeFits, NodePlaces};
 pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
+pub use monoceros_rules::runtimes;
 pub use monoceros_rules::specs::identity::LookupError;
 pub use monoceros_rules::specs::quotas::Quotas;
 pub use monoceros_rules::specs::rejection::{Ignored, Overflow, Rejection};
@@ -125,6 +128,7 @@ pub use monoceros_rules::values::resources::{Limits, Name, Resources};
 pub use monoceros_rules::values::{names, partition_name, readable};
 pub use partition::surveys::NodeLoad;
 pub use pulse::{PartitionSign, Sign};
+pub use run_times::RunTimesOf;
 pub use scheduler::control::{self, ResourceManagerControl};
 pub use scheduler::pulses::Pulses;
 pub use spin::SPIN_MAX;

@@ -59,6 +59,7 @@ use monoceros_rules::decide::preemption::Turns;
 use monoceros_rules::decisions::DecidedFor;
 use monoceros_rules::limits::Membership;
 use monoceros_rules::pending::aging::Aging;
+use monoceros_rules::runtimes::ClassCache;
 use monoceros_rules::values::ids::ApplicationSlot;
 use monoceros_rules::waiting::{Declined, Phase, Waits};
 
@@ -139,6 +140,8 @@ pub(crate) struct Application {
     /// The turns of its preemptors for which victims may be searched later; `None` while there are
     /// none.
     turns: Option<Box<Turns>>,
+    /// The classes of its run times; `None` until one of its allocations has ended.
+    run_classes: Option<Box<ClassCache>>,
     listed: Listed,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
@@ -172,6 +175,7 @@ impl Application {
             backoff: None,
             aging: Aging::default(),
             turns: None,
+            run_classes: None,
             listed: Listed::default(),
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),

@@ -192,12 +192,21 @@ impl Application {
     /// Carries out an order. Returns the rest of it, if there is one for a later step.
     fn apply(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
         match op {
-            Op::Ask(spec) => self.ask(spec, baton, effects),
-            Op::Unified(spec) => match self.book.asks.slot_of(&spec.key) {
-                None => self.ask(spec, baton, effects),
+            Op::Ask(mut spec) => {
+                self.book.pass_limit(&mut spec);
+                self.ask(spec, baton, effects);
+            }
+            Op::Unified(mut spec) => match self.book.asks.slot_of(&spec.key) {
+                None => {
+                    self.book.pass_limit(&mut spec);
+                    self.ask(spec, baton, effects);
+                }
                 Some(slot) => self.repeated(slot, &spec, baton, effects),
             },
-            Op::Existing(existing) => self.existing(*existing, baton, effects),
+            Op::Existing(mut existing) => {
+                self.book.pass_limit(&mut existing.spec);
+                self.existing(*existing, baton, effects);
+            }
             Op::Refused { spec, uuid, reason } => {
                 if self.book.is_allocated(&spec, uuid.as_ref()) {
                     baton.effects.notify(Notice::Ignored(Ignored::AllocationChange));

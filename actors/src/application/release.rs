@@ -15,6 +15,7 @@ use monoceros_rules::applications::native::Departure;
 use monoceros_rules::applications::release::{Fate, GangEnd, Stranded, Withdrawn};
 use monoceros_rules::applications::removal::Removal;
 use monoceros_rules::decide::in_flight::WithdrawReason;
+use monoceros_rules::runtimes::RunLength;
 use monoceros_rules::specs::rejection::Ignored;
 use monoceros_rules::values::ids::AllocationId;
 
@@ -38,6 +39,8 @@ struct Ends {
     answer: Option<&'static str>,
     /// The meaning of the end for the gang.
     gang: GangEnd,
+    /// What is known of the length of its run; `None` if that never began.
+    run: Option<RunLength>,
 }
 
 impl Application {
@@ -91,7 +94,8 @@ impl Application {
                     self.swap(id, EventKind::AllocationReplaced, answer, baton, effects);
                 }
                 Fate::Ends => {
-                    let ends = Ends { event, answer, gang: GangEnd::released(cause) };
+                    let (gang, run) = (GangEnd::released(cause), RunLength::released(cause));
+                    let ends = Ends { event, answer, gang, run };
                     self.end(id, ends, baton, effects);
                 }
             }
@@ -109,7 +113,7 @@ impl Application {
     /// Removes an allocation from every holder, and from its node unless the allocation is lost
     /// with the node.
     fn end(&mut self, id: AllocationId, ends: Ends, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Ends { event, answer, gang } = ends;
+        let Ends { event, answer, gang, run } = ends;
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let (real, is_hold) = (entry.gives_way_to(), entry.is_hold());
         let gone = (event == EventKind::AllocationLostNode).then_some(entry.node);
@@ -134,6 +138,9 @@ impl Application {
         self.book.unbooked(entry.resources(), entry.spec.placeholder);
         self.leave_gang(id, &entry, gang, effects);
         baton.count_use(&mut self.book, &entry, event == EventKind::AllocationPreempted);
+        if let Some(length) = run {
+            baton.count_run((&self.book, &mut self.run_classes), &entry, length);
+        }
         effects.delta.allocated.subtract(entry.resources());
         (effects.loosens, effects.touched) = (true, true);
         events::discharged(&self.owner, entry.resources(), baton, effects);
@@ -206,7 +213,7 @@ impl Application {
             }
         }
         let event = EventKind::AllocationCancelled;
-        let ends = Ends { event, answer: None, gang: GangEnd::NOT_STARTED };
+        let ends = Ends { event, answer: None, gang: GangEnd::NOT_STARTED, run: None };
         self.end(id, ends, baton, effects);
         if let Some(slot) = slot {
             self.start_failed(slot, place, reason, baton, effects);
@@ -232,8 +239,10 @@ impl Application {
         }
         let message = "application removed by the resource manager";
         let (event, gang) = (EventKind::AllocationCancelled, GangEnd::released(Cause::Stopped));
+        // A program that runs when its application is removed does not end by itself.
+        let run = Some(RunLength::AtLeast);
         for id in ids {
-            self.end(id, Ends { event, answer: Some(message), gang }, baton, effects);
+            self.end(id, Ends { event, answer: Some(message), gang, run }, baton, effects);
         }
         // The asks may have overtaken the removal on another stream, and be meant for the next
         // application with this id.
@@ -279,7 +288,8 @@ impl Application {
                 }
                 Stranded::Swapped => self.swap(id, event, answer, baton, effects),
                 Stranded::Ends => {
-                    let ends = Ends { event, answer, gang: GangEnd::LOST_NODE };
+                    let (gang, run) = (GangEnd::LOST_NODE, Some(RunLength::AtLeast));
+                    let ends = Ends { event, answer, gang, run };
                     self.end(id, ends, baton, effects);
                 }
             }

@@ -11,6 +11,7 @@ use crate::events::EventLog;
 use crate::front::default_queues::DefaultQueues;
 use crate::front::translate::Intake;
 use crate::partition::oracle::Watch;
+use crate::run_times::RunTimeShelf;
 use crate::spin::Spin;
 
 /// The threads on which actors run.
@@ -50,4 +51,6 @@ pub(crate) struct Settings {
     pub(crate) resolvers: Resolvers,
     /// The receiver of traces; `None`: placements are not traced.
     pub(crate) traces: Option<TraceReceiver>,
+    /// The run times of partitions that are not there; `None`: run times are not measured.
+    pub(crate) run_times: Option<RunTimeShelf>,
 }

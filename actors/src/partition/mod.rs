@@ -72,6 +72,7 @@ use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::node::NodeReport;
 use crate::partition::oracle::{Oracle, Watch};
 use crate::pulse::Beat;
+use crate::run_times::{MeasuredRuns, RunTimeShelf};
 use crate::session::Outlet;
 use crate::step::{
     AwaitsAnswers, Barrier, Baton, BatonAddress, Directory, Gathered, Guard, Mail, Offering,
@@ -230,6 +231,8 @@ pub(crate) struct PartitionParams {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
     pub(crate) tracking: Tracking,
+    /// `None`: run times are not measured.
+    pub(crate) run_times: Option<RunTimeShelf>,
 }
 
 impl Partition {
@@ -275,6 +278,7 @@ impl Partition {
             },
             tally: Tally::new(&metrics),
             decisions: Decisions::new(params.decisions),
+            run_times: MeasuredRuns::new(Arc::clone(&name), params.run_times),
             mail: Mail::default(),
             guard,
         });

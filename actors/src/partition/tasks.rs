@@ -227,6 +227,8 @@ impl Partition {
             applications: directory.application_by_id.len() as u64,
         };
         let closed = PartitionClosed { partition: Arc::clone(&self.name), removed };
+        // Run times are on the shelf when the session learns that the partition has closed.
+        drop(baton);
         self.outlet.close(closed);
         ctx.stop();
     }

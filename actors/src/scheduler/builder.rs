@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::asks::failed_starts::StartRetry;
+use monoceros_rules::runtimes::RunTimeSettings;
 use monoceros_rules::specs::quotas::Quotas;
 use tokio::sync::watch;
 
@@ -24,6 +25,7 @@ use crate::front::translate::Intake;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::partition::oracle::Watch;
+use crate::run_times::{RunTimeShelf, RunTimesOf};
 use crate::spin::Spin;
 
 /// The default number of ended applications in a list.
@@ -85,6 +87,9 @@ pub struct SchedulerBuilder {
     ended_applications: Option<usize>,
     decisions: Option<usize>,
     is_without_legacy_names: bool,
+    is_without_run_times: bool,
+    run_times: RunTimeSettings,
+    known_run_times: Vec<RunTimesOf>,
     watch: Watch,
     events: EventSettings,
     resolvers: Resolvers,
@@ -185,6 +190,22 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn decisions(mut self, most: usize) -> Self {
         self.decisions = Some(most);
+        self
+    }
+
+    /// How the run times of allocations are measured (`docs/applications.md#how-long-things-run`); `None`: they
+    /// are not. Default: with a half-life of 7 days, in at most 10,000 classes.
+    #[must_use]
+    pub fn run_times(mut self, settings: Option<RunTimeSettings>) -> Self {
+        self.is_without_run_times = settings.is_none();
+        self.run_times = settings.unwrap_or_default();
+        self
+    }
+
+    /// Run times that an earlier scheduler has measured. A partition begins with those of its name.
+    #[must_use]
+    pub fn known_run_times(mut self, known: Vec<RunTimesOf>) -> Self {
+        self.known_run_times = known;
         self
     }
 
@@ -374,7 +395,7 @@ impl SchedulerBuilder {
         let (metrics, rosters) = (self.metrics(), Rosters::default());
         let settings = self.settings()?;
         let (start_ns, quotas) = (settings.epoch_ns, settings.intake.quotas);
-        let events = Arc::clone(&settings.events);
+        let (events, run_times) = (Arc::clone(&settings.events), settings.run_times.clone());
         let (proxy, system, ended) = begin(settings, rosters.clone(), &metrics)?;
         let clock = Clock::new(start_ns);
         Ok(SchedulerHandle {
@@ -386,6 +407,7 @@ impl SchedulerBuilder {
             start_ns,
             clock,
             quotas,
+            run_times,
             ended,
         })
     }
@@ -396,6 +418,8 @@ impl SchedulerBuilder {
 
     fn settings(self) -> Result<Settings, StartError> {
         let default_queues = DefaultQueues::read(&self.default_queues)?;
+        let (run_times, known) = (self.run_times, self.known_run_times);
+        let is_measured = !self.is_without_run_times;
         Ok(Settings {
             threads: self.threads,
             partition_threads: self.partition_threads.unwrap_or(PARTITION_THREADS),
@@ -410,6 +434,7 @@ impl SchedulerBuilder {
             events: EventLog::new(self.events),
             resolvers: self.resolvers,
             traces: self.traces,
+            run_times: is_measured.then(|| RunTimeShelf::new(run_times, known)),
         })
     }
 }

@@ -12,6 +12,7 @@ mod lists;
 mod outstanding;
 pub(crate) mod pulses;
 mod reading;
+mod run_times;
 mod scrape;
 mod slices;
 mod soundness;
@@ -50,9 +51,11 @@ use crate::front::rm_proxy::{
 use crate::front::rosters::{PartitionEntry, Rosters};
 use crate::mailbox::Mailbox;
 use crate::metrics::{
-    Build, CallbackMetrics, ClusterMetrics, LogMetrics, Metrics, TraceMetrics, WatchdogMetrics,
+    Build, CallbackMetrics, ClusterMetrics, LogMetrics, Metrics, RunTimeMetrics, TraceMetrics,
+    WatchdogMetrics,
 };
 use crate::partition::surveys;
+use crate::run_times::RunTimeShelf;
 use crate::snapshot::{ClusterSnapshot, PartitionSnapshot};
 
 /// The handle of a running scheduler. It works from any thread, and so do its clones.
@@ -69,6 +72,8 @@ pub struct SchedulerHandle {
     clock: Clock,
     /// The quotas of an RM.
     quotas: Quotas,
+    /// The run times of partitions that are not there; `None`: run times are not measured.
+    run_times: Option<RunTimeShelf>,
     /// Closed when the front's thread ends; `None` if the front has no thread of its own.
     ended: Option<watch::Receiver<()>>,
 }
@@ -296,6 +301,11 @@ impl SchedulerHandle {
     /// The counters of traced placements, for the service that makes the traces.
     pub fn trace_metrics(&self) -> TraceMetrics {
         self.metrics.traces.clone()
+    }
+
+    /// The metrics of run times, for the service that keeps them in a file.
+    pub fn run_time_metrics(&self) -> RunTimeMetrics {
+        self.metrics.run_times.clone()
     }
 
     /// Adds metrics of the process and the build; for the owner of the process.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use monoceros_rules::allocations::Allocation;
 use monoceros_rules::applications::application::{Application as Book, StateChange};
 use monoceros_rules::applications::application_state::ApplicationState;
+use monoceros_rules::runtimes::{ClassCache, Run, RunLength, Whose};
 use monoceros_rules::specs::ask::{AskSpec, Form};
 use monoceros_rules::specs::quotas::{Held, Quota};
 use monoceros_rules::specs::rejection::{Ignored, Rejection};
@@ -29,6 +30,22 @@ impl Baton {
     pub(crate) fn count_use(&self, book: &mut Book, entry: &Allocation, was_preempted: bool) {
         let instance_type = self.directory.instance_types.find(entry.node);
         book.count_use(entry, was_preempted, instance_type, self.now_ns);
+    }
+
+    /// Counts how long an allocation of an application ran that ends now, if run times are measured.
+    pub(crate) fn count_run(
+        &mut self,
+        (book, cache): (&Book, &mut Option<Box<ClassCache>>),
+        entry: &Allocation,
+        length: RunLength,
+    ) {
+        let now_ns = self.now_ns;
+        if let Some(run_times) = self.run_times.counting(now_ns)
+            && let Some(run) = Run::of(entry, length, now_ns)
+        {
+            let whose = Whose { queue: &book.queue, user: &book.user, application: &book.id };
+            run_times.count(whose, cache.get_or_insert_default(), &run, now_ns);
+        }
     }
 
     /// Counts an application's change of state, and notes the new state in the directory.

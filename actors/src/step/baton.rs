@@ -33,6 +33,7 @@ use crate::metrics::ActorKind;
 use crate::node::NodeMail;
 use crate::partition::{Home, Partition};
 use crate::queue::QueueMail;
+use crate::run_times::MeasuredRuns;
 use crate::session::{Notice, PartitionLost, SessionLink};
 use crate::tally::Tally;
 
@@ -55,6 +56,8 @@ pub(crate) struct Baton {
     pub(crate) tally: Tally,
     /// The records of the last decisions.
     pub(crate) decisions: Decisions,
+    /// How long allocations ran.
+    pub(crate) run_times: MeasuredRuns,
     pub(crate) mail: Mail,
     pub(crate) guard: Guard,
 }

@@ -23,12 +23,12 @@ use crate::applications::owed::OwedGroups;
 use crate::applications::removal::Removal;
 use crate::applications::resource_seconds::History;
 use crate::asks::{Asks, Bundled};
-use crate::specs::ask::TaskGroup;
+use crate::specs::ask::{AskSpec, TaskGroup};
 #[cfg(test)]
 use crate::specs::declaration::DeclaredGroup;
 use crate::specs::declaration::{Declaration, Fault};
 use crate::specs::quotas::{self, Held};
-use crate::specs::tags::Tags;
+use crate::specs::tags::{RUN_TIME_LIMIT, Tags, run_time_limit};
 use crate::values::hashing::SeededMap;
 use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
@@ -187,6 +187,8 @@ pub struct Application {
     allocated: Resources,
     placeholders: Resources,
     peak: Resources,
+    /// The longest time that each of its allocations runs, as its RM claims, ms; `None`: no claim.
+    run_time_limit_ms: Option<NonZeroU64>,
     /// The approximate memory of its own texts, in bytes.
     bytes: u64,
 }
@@ -209,6 +211,8 @@ impl Application {
     /// Builds an application that is submitted to a leaf now.
     pub fn new(new: NewApplication, queue: Arc<str>, now_ns: i64) -> Self {
         let bytes = new.bytes();
+        let run_time_limit_ms =
+            new.tags.as_ref().and_then(|tags| run_time_limit(tags.get(RUN_TIME_LIMIT)?).ok()?);
         Self {
             id: new.id,
             queue,
@@ -237,7 +241,17 @@ impl Application {
             allocated: Resources::new(),
             placeholders: Resources::new(),
             peak: Resources::new(),
+            run_time_limit_ms,
             bytes,
+        }
+    }
+
+    /// Gives an ask the application's limit of run times, if the ask has none of its own.
+    pub fn pass_limit(&self, spec: &mut Arc<AskSpec>) {
+        if let Some(limit) = self.run_time_limit_ms
+            && spec.run_time_limit_ms.is_none()
+        {
+            Arc::make_mut(spec).particulars.make().run_time_limit_ms = Some(limit);
         }
     }
 
@@ -623,5 +637,29 @@ impl Application {
     /// Returns a new [`NewApplication::small`] in its queue.
     pub(crate) fn small(group: Option<DeclaredGroup>) -> Self {
         Self::new(NewApplication::small(group), Arc::from("root.a"), 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ask_without_a_limit_has_that_of_its_application() {
+        let limits = |of_application: &str, of_ask: Option<u64>| {
+            let tags = [(RUN_TIME_LIMIT.to_owned(), of_application.to_owned())];
+            let tags = Some(Arc::new(tags.into()));
+            let new = NewApplication { tags, ..NewApplication::small(None) };
+            let mut spec = AskSpec::new("a", Resources::new());
+            if let Some(limit) = of_ask {
+                spec = spec.with(|it| it.run_time_limit_ms = NonZeroU64::new(limit));
+            }
+            let mut spec = Arc::new(spec);
+            Application::new(new, Arc::from("root.a"), 0).pass_limit(&mut spec);
+            (spec.run_time_limit_ms.map(u64::from), spec.particulars.is_there())
+        };
+        assert_eq!(limits("2s", None), (Some(2_000), true));
+        assert_eq!(limits("2s", Some(1)), (Some(1), true));
+        assert_eq!(limits("soon", None), (None, false));
     }
 }

@@ -18,11 +18,13 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::values::duration::{self, DurationError};
 use crate::values::texts::Texts;
 
 /// The tag with the namespace of a pod.
@@ -43,6 +45,10 @@ pub const HOLD_AGAIN: &str = "monoceros.io/hold-again.";
 /// The message to the RM about such an application, sent with its state once all places that fit
 /// are held again.
 pub const HELD_AGAIN: &str = "places are held again";
+
+/// The tag of an application or ask with the longest time that an allocation of it runs, such as
+/// `2h30m`. It is a claim: nothing ends because of it.
+pub const RUN_TIME_LIMIT: &str = "monoceros.io/run-time-limit";
 
 /// The longest accepted namespace or name of a pod, in bytes.
 const NAME_BYTES: usize = 253;
@@ -103,6 +109,21 @@ impl Serialize for TagMap {
 pub fn pod_of(tags: &BTreeMap<String, String>) -> Option<(&str, &str)> {
     let name = |tag| tags.get(tag).map(String::as_str).filter(|name| name.len() <= NAME_BYTES);
     Some((name(NAMESPACE)?, name(POD)?))
+}
+
+/// Reads a claimed limit of run times, ms. A part of a millisecond counts as a whole one, and zero as
+/// no claim.
+///
+/// ```
+/// use monoceros_rules::specs::tags::run_time_limit;
+/// assert_eq!(run_time_limit("2h").unwrap().map(u64::from), Some(7_200_000));
+/// assert_eq!(run_time_limit("1ns").unwrap().map(u64::from), Some(1));
+/// assert_eq!(run_time_limit("0"), Ok(None));
+/// assert!(run_time_limit("soon").is_err());
+/// ```
+pub fn run_time_limit(text: &str) -> Result<Option<NonZeroU64>, DurationError> {
+    let milliseconds = duration::parse(text)?.as_nanos().div_ceil(1_000_000);
+    Ok(NonZeroU64::new(u64::try_from(milliseconds).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

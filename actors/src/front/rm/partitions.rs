@@ -43,6 +43,7 @@ impl Rm {
             metrics: Arc::clone(&self.metrics),
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking(),
+            run_times: self.settings.run_times.clone(),
         };
         let is_first = self.partitions.is_empty();
         let seat = match self.settings.threads {

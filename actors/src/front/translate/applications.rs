@@ -11,7 +11,7 @@ use monoceros_rules::specs::rejection::{Ignored, Rejection};
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::NameHolder;
 
-use super::checks::{Intake, amount, shared, timeout};
+use super::checks::{Intake, amount, limit_in, shared, timeout};
 use super::task_groups::declared;
 use super::{Gathering, Translated, Translator};
 use crate::api::users::{GroupAnswers, Questions};
@@ -89,6 +89,8 @@ fn new_application(
     checked.map_err(|why| Rejection::ApplicationId(why.into()))?;
     let id: Arc<str> = Arc::from(std::mem::take(&mut new.application_id));
     intake.check_submission(&id, &new)?;
+    // The application reads it again from its tags; here the log names one that cannot be read.
+    let _ = limit_in(&id, &new.tags);
     let task_groups = declared(&mut new, names);
     let placeholders = amount(&id, new.placeholder_ask.as_ref(), names)?;
     if placeholders.has_negative() {
