@@ -5,7 +5,8 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`cluster`],
-//! [`reads`], [`logbook`], [`live_settings`], [`rest`], [`dump`], [`chance`], [`demo`], `replay`, `simulate`,
+//! [`reads`], [`logbook`], [`live_settings`], [`run_times`], [`rest`], [`dump`], [`chance`], [`demo`], `replay`,
+//! `simulate`,
 //! [`watchdog`], [`systemd`].
 //!
 //! Three features, on by default, can be left out: `cluster` (members of a cluster), `ldap` (groups from a
@@ -33,6 +34,7 @@ pub mod reads;
 #[cfg(feature = "simulator")]
 mod replay;
 pub mod rest;
+pub mod run_times;
 pub mod secrets;
 pub mod security;
 pub mod serve;

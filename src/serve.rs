@@ -37,6 +37,7 @@ use crate::logbook::Logbook;
 use crate::logging::LogControl;
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile, TextTarget};
 use crate::reads::Source;
+use crate::run_times::RunTimeFile;
 use crate::security::Security;
 use crate::settings::{Flags, Settings, Values, WrongSettings};
 use crate::systemd::Systemd;
@@ -211,6 +212,13 @@ impl Running {
         let (handle, shutdown, settings) = self.shared();
         let traces = self.traces.clone();
         let source = Source { logbook, traces, ..Source::new(handle, &settings) };
+        if let Some(file) = RunTimeFile::of(&settings) {
+            let (handle, shutdown, _) = self.shared();
+            self.edges.spawn(async move {
+                file.keep(handle, shutdown).await;
+                Ok(())
+            });
+        }
         let beside = (source.door.clone(), source.logbook.clone());
         let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
         let claims = self.member.as_ref().map(Member::claims);
@@ -359,6 +367,10 @@ fn start_scheduler(
     let builder = settings.quotas.apply(settings.limits.apply(builder));
     let builder = settings.applications.apply(settings.asks.apply(builder));
     let builder = settings.metrics.apply(settings.decisions.apply(builder));
+    let mut builder = settings.run_times.apply(builder);
+    if let Some(file) = RunTimeFile::of(settings) {
+        builder = builder.known_run_times(file.read()?);
+    }
     let builder = settings.scheduler.apply(builder).events(settings.event.of_scheduler());
     let mut builder = users::apply(&settings.users, &queues, builder).context("users")?;
     if let Some(traces) = traces {

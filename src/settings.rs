@@ -38,6 +38,7 @@ pub use self::kubernetes::{KubernetesSettings, ScoreSettings, Victims};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::mistakes::all as mistakes_of;
 pub use self::quotas::QuotaSettings;
+pub use self::run_times::RunTimeSettings;
 pub use self::session::{
     ItemsAndBytes, LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings,
     SessionSettings,
@@ -57,6 +58,7 @@ mod kubernetes;
 mod log;
 mod mistakes;
 mod quotas;
+mod run_times;
 pub mod seconds;
 mod session;
 #[cfg(test)]
@@ -140,6 +142,8 @@ pub struct Settings {
     pub applications: ApplicationSettings,
     /// Records of decisions.
     pub decisions: DecisionSettings,
+    /// Run times of allocations.
+    pub run_times: RunTimeSettings,
     /// Metrics.
     pub metrics: MetricSettings,
     /// Asks.
@@ -369,6 +373,7 @@ impl Settings {
             found.push("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
         }
         found.extend(self.scheduler.contradictions());
+        found.extend(self.run_times.contradictions());
         found.extend(self.cluster.contradictions(grpc.address, rest.address));
         let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
         let grace = self.session.delivery_grace;

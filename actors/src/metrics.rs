@@ -37,6 +37,7 @@ mod local;
 mod log;
 mod posted;
 mod process;
+mod run_times;
 mod scraped;
 mod states;
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub use log::LogMetrics;
 pub(crate) use posted::Counted;
 pub use posted::Posted;
 pub use process::Build;
+pub use run_times::RunTimeMetrics;
 pub use traces::TraceMetrics;
 pub use watchdog::WatchdogMetrics;
 
@@ -79,6 +81,8 @@ pub struct Metrics {
     pub events: Events,
     /// Log lines.
     pub log: LogMetrics,
+    /// Run times of allocations.
+    pub run_times: RunTimeMetrics,
     /// Reports of measured use.
     pub utilization: Utilization,
     /// Traced placements.
@@ -344,6 +348,7 @@ impl Metrics {
             cluster: ClusterMetrics::with(&mut make),
             events: Events::with(&mut make),
             log: LogMetrics::with(&mut make),
+            run_times: RunTimeMetrics::with(&mut make),
             utilization: Utilization::with(&mut make),
             traces: TraceMetrics::with(&mut make),
             watchdog: WatchdogMetrics::with(&mut make),

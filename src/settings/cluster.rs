@@ -32,7 +32,8 @@ const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);
     expecting = "a section (with keys `service.KEY` or MONOCEROS__SERVICE__KEY)"
 )]
 pub struct ServiceSettings {
-    /// Folder for what this process keeps between two starts: its id in the cluster. Default: none.
+    /// Folder for what this process keeps between two starts: its id in the cluster, and how long
+    /// allocations ran. Default: none.
     pub state_dir: Option<PathBuf>,
 }
 

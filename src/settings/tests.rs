@@ -288,6 +288,30 @@ fn a_cluster_is_off_by_default_and_set_by_environment() {
 }
 
 #[test]
+fn run_times_have_bounds() {
+    let with = |lines: &str| {
+        let read = with_file(&format!("[run_times]\n{lines}"));
+        read.map(|it| it.run_times.of_scheduler()).map_err(|error| error.to_string())
+    };
+    let by_default = with("").unwrap().unwrap();
+    let week = Duration::from_secs(7 * 24 * 3_600);
+    assert_eq!((by_default.half_life, by_default.classes), (week, 10_000));
+    let day = with("half_life = \"24h\"\nclasses = 1").unwrap().unwrap();
+    assert_eq!((day.half_life, day.classes), (week / 7, 1));
+    assert_eq!(with("enabled = false"), Ok(None));
+    assert_eq!(with("classes = 0"), Ok(None));
+    for (bad, fault) in [
+        ("half_life = 1", "`run_times.half_life` (1s) is not between 3600s and 31536000s"),
+        ("half_life = \"9000h\"", "`run_times.half_life` (32400000s) is not between 3600s and"),
+        ("classes = 100_001", "`run_times.classes` (100001) is more than 100000"),
+        ("class = 1", "`class`"),
+    ] {
+        let error = with(bad).expect_err(bad);
+        assert!(error.contains(fault), "{bad}: {error}");
+    }
+}
+
+#[test]
 fn cluster_mistakes_are_named_by_their_keys() {
     let with = |lines: &str| {
         let file = format!("[cluster]\n{lines}");

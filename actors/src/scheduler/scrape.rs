@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::SchedulerHandle;
 use super::lists::tree;
-use super::slices::whole;
+use super::slices::{ask, whole};
 use crate::partition::surveys;
 
 /// The timeout of a scrape for one partition.
@@ -19,6 +19,7 @@ impl SchedulerHandle {
     pub async fn refresh_metrics(&self) {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
         let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
+        let mut n_classes = 0;
         for entry in self.partition_entries() {
             let reads = async {
                 if let Ok(read) = whole(&entry, surveys::Queues::default(), |row| row).await {
@@ -37,11 +38,15 @@ impl SchedulerHandle {
                         read.rows.iter().for_each(|used| sum.add(used));
                     }
                 }
+                if let Ok(Some(counts)) = ask(&entry, surveys::RunsCounted::new).await {
+                    n_classes += counts.classes;
+                }
             };
             // Values that were read before a timeout are kept.
             let _ = timeout(SCRAPE_PATIENCE, reads).await;
         }
         self.metrics.set_observed(&by_nodes, &by_allocations);
+        self.metrics.run_times.classes.set(i64::try_from(n_classes).unwrap_or(i64::MAX));
         self.metrics.set_queues(&trees);
         self.metrics.set_node_load(nodes.iter().map(|(total, allocated)| (total, allocated)));
     }
