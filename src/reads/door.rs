@@ -45,6 +45,7 @@ pub(crate) enum Kind {
     Nodes,
     Node,
     Decisions,
+    RunTimes,
     Users,
     User,
     Groups,

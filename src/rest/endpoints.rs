@@ -27,8 +27,8 @@ use super::lists::{self, Subject};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
 use super::{
-    Reads, RestEdge, applications, cluster, debug, events, history, page, searches, sessions,
-    validation,
+    Reads, RestEdge, applications, cluster, debug, events, history, page, run_times, searches,
+    sessions, validation,
 };
 use crate::identity::Identity;
 use crate::in_force::InForce;
@@ -92,6 +92,7 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Nodes { partition } => searches::nodes(edge, request, partition).await,
         Endpoint::Node { partition, node: id } => node(edge, request, partition, id).await,
         Endpoint::Decisions { partition } => decisions(edge, request, partition).await,
+        Endpoint::RunTimes { partition } => run_times::list(edge, query, partition).await,
         Endpoint::Users { partition } => searches::users(edge, request, partition).await,
         Endpoint::User { partition, user: name } => user(edge, partition, name).await,
         Endpoint::Groups { partition } => searches::groups(edge, request, partition).await,

@@ -55,6 +55,8 @@ pub(super) enum Failure {
     HistoryRange { from: i64, to: i64 },
     #[error("points `{0}` is no number from 1 to {POINTS_MAX}")]
     HistoryPoints(String),
+    #[error("age `{0}` is no duration: seconds, or a text such as 90s, 2m or 1h")]
+    Age(String),
     #[error("Event tracking is disabled")]
     EventsDisabled,
     #[error("0 is not a valid value for \"count\"")]
@@ -120,6 +122,7 @@ impl Failure {
             | Self::HistoryTime { .. }
             | Self::HistoryRange { .. }
             | Self::HistoryPoints(_)
+            | Self::Age(_)
             | Self::QueueName(_)
             | Self::ApplicationState
             | Self::QueueApplicationState

@@ -47,6 +47,7 @@ mod page;
 mod probes;
 mod replies;
 mod routes;
+mod run_times;
 mod searches;
 mod server;
 mod sessions;

@@ -35,6 +35,7 @@ pub(super) enum Endpoint {
     Nodes { partition: String },
     Node { partition: String, node: String },
     Decisions { partition: String },
+    RunTimes { partition: String },
     Users { partition: String },
     User { partition: String, user: String },
     Groups { partition: String },
@@ -81,6 +82,7 @@ impl Endpoint {
             | Self::Nodes { partition }
             | Self::Node { partition, .. }
             | Self::Decisions { partition }
+            | Self::RunTimes { partition }
             | Self::Users { partition }
             | Self::User { partition, .. }
             | Self::Groups { partition }
@@ -171,7 +173,7 @@ pub(super) enum Route {
 /// endpoint.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 41] = [
+const TABLE: [RouteRow; 42] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
         // The page itself selects the view.
@@ -232,6 +234,9 @@ const TABLE: [RouteRow; 41] = [
         node: p.take(),
     }),
     ("/ws/v1/partition/{partition}/decisions", Right::Read, |p| Endpoint::Decisions {
+        partition: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/runtimes", Right::Read, |p| Endpoint::RunTimes {
         partition: p.take(),
     }),
     ("/ws/v1/partition/{partition}/usage/users", Right::Read, |p| Endpoint::Users {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use monoceros_actors::config::ConfigErrors;
+use monoceros_actors::runtimes::RunTimes;
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, DecisionSnapshot, ExplanationSnapshot, GroupSnapshot,
     NodeSnapshot, NodeUtilizationSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule,
@@ -124,6 +125,12 @@ pub trait Reads: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<GroupSnapshot>, ReadError>> + Send;
     /// Returns the utilization of each partition's nodes, in the order of [`Self::partitions`].
     fn node_utilizations(&self) -> impl Future<Output = Vec<NodeUtilizationSnapshot>> + Send;
+    /// Returns a copy of the run times of a partition, with the time of the copy. `None`: they are
+    /// not measured.
+    fn run_times(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Option<(RunTimes, i64)>, ReadError>> + Send;
     /// Returns the reader of events.
     fn events(&self) -> EventReader;
     /// Returns the full state of the scheduler and the logbook as one JSON document.
@@ -254,6 +261,10 @@ impl Reads for SchedulerHandle {
 
     async fn node_utilizations(&self) -> Vec<NodeUtilizationSnapshot> {
         self.node_utilizations().await
+    }
+
+    async fn run_times(&self, partition: &str) -> Result<Option<(RunTimes, i64)>, ReadError> {
+        self.run_times(partition).await
     }
 
     fn events(&self) -> EventReader {

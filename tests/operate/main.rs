@@ -23,6 +23,7 @@ mod paths;
 mod reading;
 mod reasons;
 mod rights;
+mod run_times;
 #[cfg(feature = "simulator")]
 mod simulate;
 mod systemd;

@@ -11,6 +11,7 @@ mod predicates;
 mod quotas_of_one;
 mod reorder;
 mod resource_names;
+mod run_times;
 mod sessions;
 mod turns;
 

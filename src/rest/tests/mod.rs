@@ -6,6 +6,7 @@ use expect_test::{Expect, expect};
 use monoceros_actors::config::ConfigErrors;
 use monoceros_actors::config::placement::PlacementRules;
 use monoceros_actors::metrics::Metrics;
+use monoceros_actors::runtimes::RunTimes;
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, DecisionSnapshot, ExplanationSnapshot, GroupSnapshot,
     NodeSnapshot, NodeUtilizationSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule,
@@ -295,6 +296,11 @@ impl Reads for Scripted {
             utilizations: vec![],
         };
         vec![of("lab"), of("yard")]
+    }
+
+    async fn run_times(&self, partition: &str) -> Result<Option<(RunTimes, i64)>, ReadError> {
+        self.steps(partition).await?;
+        Ok(None)
     }
 
     fn events(&self) -> EventReader {

@@ -78,6 +78,8 @@ pub struct PodSpec {
     pub service_account_name: Option<String>,
     /// Grace period of its deletion, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
+    /// Seconds after its start when the kubelet ends it.
+    pub active_deadline_seconds: Option<i64>,
 }
 
 /// An item with a name.

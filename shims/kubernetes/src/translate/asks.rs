@@ -3,12 +3,13 @@
 use std::hash::{Hash as _, Hasher as _};
 
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
-use monoceros_actors::tags::{NAMESPACE, POD};
+use monoceros_actors::tags::{NAMESPACE, POD, RUN_TIME_LIMIT};
 use monoceros_proto::si::v1::{Allocation, PreemptionPolicy};
 use rustc_hash::FxHasher;
 
 use super::amounts::{Amounts, pod_amounts};
 use super::nodes::resource;
+use super::setting;
 use crate::objects::{Meta as _, Pod};
 
 const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
@@ -84,6 +85,9 @@ impl AskSpec {
         if let Some(node) = required_node(pod) {
             allocation = allocation.with_tag(REQUIRED_NODE, node);
         }
+        if let Some(limit) = run_time_limit(pod) {
+            allocation = allocation.with_tag(RUN_TIME_LIMIT, limit);
+        }
         match node {
             Some(node) => allocation.running_on(node),
             None => allocation,
@@ -113,6 +117,13 @@ fn required_node(pod: &Pod) -> Option<&str> {
     let mut nodes = required.node_selector_terms.iter().map(only_name);
     let first = nodes.next()??;
     (is_of_daemon_set && nodes.all(|other| other == Some(first))).then_some(first)
+}
+
+/// Returns the longest time that a pod runs, as its annotation claims, or else until the kubelet ends it.
+fn run_time_limit(pod: &Pod) -> Option<String> {
+    let claimed = setting(pod, "run-time-limit").map(ToOwned::to_owned);
+    let deadline = pod.spec.active_deadline_seconds.filter(|seconds| *seconds > 0);
+    claimed.or_else(|| deadline.map(|seconds| format!("{seconds}s")))
 }
 
 /// Returns the only node that a term names.
@@ -176,6 +187,22 @@ mod tests {
         };
         assert_eq!(asked("DaemonSet").as_deref(), Some("n7"));
         assert_eq!(asked("Job"), None);
+    }
+
+    #[test]
+    fn limit_of_run_time_is_claimed_or_a_deadline() {
+        let limit = |spec, annotations: serde_json::Value| {
+            let mut pod = pod(spec, "Job");
+            pod.metadata.annotations = serde_json::from_value(annotations).unwrap();
+            let ask = AskSpec::of(&pod, true).unwrap().message(&pod, "app", None, None);
+            ask.allocation_tags.get(RUN_TIME_LIMIT).cloned()
+        };
+        let claim = json!({"monoceros.io/run-time-limit": " 2h30m "});
+        assert_eq!(limit(json!({}), claim.clone()).as_deref(), Some("2h30m"));
+        assert_eq!(limit(json!({"activeDeadlineSeconds": 60}), claim).as_deref(), Some("2h30m"));
+        assert_eq!(limit(json!({"activeDeadlineSeconds": 60}), json!({})).as_deref(), Some("60s"));
+        assert_eq!(limit(json!({"activeDeadlineSeconds": 0}), json!({})), None);
+        assert_eq!(limit(json!({}), json!({})), None);
     }
 
     #[test]
