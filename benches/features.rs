@@ -1,5 +1,5 @@
-//! Cost of features, each compared with the same asks without it: events, recorded decisions,
-//! asynchronous predicates, anti-affinity, and gangs with a topology.
+//! Cost of features, each compared with the same asks without it: events, recorded decisions, run
+//! times, asynchronous predicates, anti-affinity, and gangs with a topology.
 //!
 //! `cargo bench --bench features -- [FILTER]` prints a table for each. See docs/performance.md for
 //! the figures.
@@ -13,7 +13,8 @@ mod runs;
 mod shapes;
 mod shim;
 
-use monoceros_actors::Threads;
+use monoceros_actors::runtimes::RunTimeSettings;
+use monoceros_actors::{Scheduler, Threads};
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
@@ -51,16 +52,29 @@ async fn remote_predicates() {
     }
 }
 
-/// Prints the row of a small cost: pairs of runs, without and with the feature, in turns, because
-/// the noise of the machine exceeds the difference. `aim` is in percent.
+/// Prints the row of a small cost of shapes without and with the feature. `aim` is in percent.
 async fn pairs(name: &str, (without, with): (&Shape, &Shape), aim: f64) {
+    let cpu =
+        async |has_it: bool, threads| run(if has_it { with } else { without }, threads).await.1;
+    pairs_of(name, without.asks, cpu, aim).await;
+}
+
+/// Prints the row of a small cost: pairs of runs, without and with the feature, in turns, because
+/// the noise of the machine exceeds the difference. `cpu` makes a run of this many allocations, and
+/// returns its seconds of CPU. `aim` is in percent.
+async fn pairs_of(
+    name: &str,
+    allocations: usize,
+    cpu: impl AsyncFn(bool, Threads) -> f64,
+    aim: f64,
+) {
     for (how, threads) in [("one", Threads::One), ("own", Threads::PerPartition)] {
         let (mut nones, mut somes, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..PAIRS {
-            let none = run(without, threads).await.1;
-            let some = run(with, threads).await.1;
-            nones.push(none * 1e6 / without.asks as f64);
-            somes.push(some * 1e6 / with.asks as f64);
+            let none = cpu(false, threads).await;
+            let some = cpu(true, threads).await;
+            nones.push(none * 1e6 / allocations as f64);
+            somes.push(some * 1e6 / allocations as f64);
             ratios.push(some / none);
         }
         println!(
@@ -96,6 +110,44 @@ async fn events() {
         let without = Shape { events: false, ..base.clone() };
         pairs(&base.name, (&without, &base), 5.0).await;
     }
+}
+
+/// Measures the cost of counting run times: each allocation is made and released.
+async fn run_times() {
+    println!("\n| run times | threads | CPU µs without | with | more, of the pairs, % | aim |");
+    println!("|---|---|---|---|---|---|");
+    for shape in [shape_u(1_000), shape_a(100, "fair"), shape_b()] {
+        let cpu = async |has_it: bool, threads| run_and_release(&shape, has_it, threads).await;
+        pairs_of(&shape.name, shape.asks, cpu, 1.0).await;
+    }
+}
+
+/// Makes all allocations of a shape and releases them. Returns the seconds of CPU.
+async fn run_and_release(shape: &Shape, measures: bool, threads: Threads) -> f64 {
+    let settings = measures.then(RunTimeSettings::default);
+    let builder = Scheduler::builder().threads(threads).run_times(settings);
+    let shim = Shim::start_with(builder, &shape.config).await;
+    shim.nodes(shape.nodes, &shape.capacity).await;
+    shim.applications(shape.applications, shape.queue).await;
+    shim.scheduler.settle().await;
+    shim.expect(shape.asks);
+    let requests: Vec<_> = ask_requests("ask", shape.asks, shape.applications, &SMALL).collect();
+    let released = |ask: &si::AllocationAsk| {
+        si::AllocationRelease::new(&*ask.application_id, &*ask.allocation_key)
+    };
+    let releases = requests.iter().map(|request| {
+        let releases: Vec<_> = request.asks.iter().map(released).collect();
+        si::AllocationRequest::release("bench", releases)
+    });
+    let releases: Vec<_> = releases.collect();
+    let cpu = cpu_time();
+    shim.send(requests).await;
+    shim.all_allocated().await;
+    shim.send(releases).await;
+    shim.scheduler.settle().await;
+    let cpu = cpu_time().saturating_sub(cpu);
+    shim.scheduler.shutdown().await;
+    cpu.as_secs_f64()
 }
 
 /// Ten thousand asks with anti-affinity on as many nodes, compared with the same asks without a
@@ -252,6 +304,9 @@ fn main() {
         }
         if wants("decisions") {
             decisions().await;
+        }
+        if wants("runtimes") {
+            run_times().await;
         }
         if wants("apart") {
             keep_apart().await;

@@ -46,8 +46,9 @@ impl RunTimeFile {
     pub fn read(&self) -> anyhow::Result<Vec<RunTimesOf>> {
         let path = self.path.display();
         if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("`service.state_dir`: cannot make the folder of `{path}`"))?;
+            fs::create_dir_all(folder).with_context(|| {
+                format!("`service.state_dir`: cannot make the folder of `{path}`")
+            })?;
         }
         let why = match file::read(&self.path) {
             Ok(Some(known)) => {

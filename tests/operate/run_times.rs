@@ -77,7 +77,11 @@ async fn a_restart_with_a_state_dir_knows_how_long_things_ran() {
     assert_eq!(rows(&service, "").await, measured);
     let _other = Rm::register(&service, "other").await;
     let path = "/ws/v1/partition/%5Bother%5Ddefault/runtimes";
-    assert_eq!(service.get(path).await.trim(), "[]", "of another resource manager nothing is known");
+    assert_eq!(
+        service.get(path).await.trim(),
+        "[]",
+        "of another resource manager nothing is known"
+    );
 }
 
 #[tokio::test]

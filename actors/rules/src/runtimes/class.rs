@@ -201,7 +201,10 @@ mod tests {
         let rows: Vec<_> = std::iter::successors(Some(class), RowKey::wider).collect();
         assert_eq!(rows.len(), 4);
         assert!(rows.iter().all(RowKey::is_whole));
-        assert_eq!(rows.iter().map(RowKey::is_class).collect::<Vec<_>>(), [true, false, false, false]);
+        assert_eq!(
+            rows.iter().map(RowKey::is_class).collect::<Vec<_>>(),
+            [true, false, false, false]
+        );
         assert_eq!((rows[2].queue.as_deref(), rows[2].user.as_deref()), (Some("root.a"), None));
         assert_eq!(rows[3], RowKey::default());
         let partly = RowKey { queue: None, ..rows[1].clone() };

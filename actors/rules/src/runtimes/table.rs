@@ -126,8 +126,7 @@ impl RunTimes {
         let mut rows = Slots::default();
         let key = Arc::new(RowKey::default());
         let histogram = Histogram::default();
-        let all =
-            Row { key: Arc::clone(&key), number: 0, wider: None, n_narrower: 0, histogram };
+        let all = Row { key: Arc::clone(&key), number: 0, wider: None, n_narrower: 0, histogram };
         let all = rows.insert(all);
         Self {
             rows,

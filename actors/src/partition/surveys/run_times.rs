@@ -63,8 +63,7 @@ impl RunsCounted {
 
 impl Survey for RunsCounted {
     fn home(self: Box<Self>, _: &mut Partition, baton: &mut Baton) {
-        let counts =
-            |it: &RunTimes| RunCounts { classes: it.n_classes(), counted: it.n_counted() };
+        let counts = |it: &RunTimes| RunCounts { classes: it.n_classes(), counted: it.n_counted() };
         answer(self.0, baton.run_times.get().map(counts));
     }
 }
