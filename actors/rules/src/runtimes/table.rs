@@ -281,7 +281,7 @@ impl RunTimes {
     /// Removes the class with the least weight of the next [`SAMPLED`] ones.
     fn make_room(&mut self) {
         let bound = u32::try_from(self.rows.bound()).unwrap_or(u32::MAX);
-        let (mut least, mut n_sampled) = (None, 0);
+        let (mut least, mut n_sampled): (Option<(f64, RunRow)>, _) = (None, 0);
         for _ in 0..bound {
             self.cursor = (self.cursor + 1) % bound;
             let slot = RunRow::at(self.cursor);

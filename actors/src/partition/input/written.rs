@@ -138,6 +138,7 @@ fn full_ask() -> Arc<AskSpec> {
         it.required_node = Some(Arc::from("n"));
         it.task_group = Some(TaskGroup::new("group".to_owned()));
         it.execution_timeout_ms = NonZeroU64::new(5);
+        it.run_time_limit_ms = NonZeroU64::new(6);
     }))
 }
 
