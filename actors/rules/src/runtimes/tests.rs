@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::{
     Basis, ClassCache, RowFault, RowKey, RowLine, Run, RunLength, RunTimeSettings, RunTimes,
     RunTimesImage, Whose,
@@ -141,6 +143,35 @@ fn the_least_used_class_goes() {
     assert_eq!(rows, 3 + 3, "classes, and one user, one queue and all");
     let all = measured.run_times.weights(&RowKey::default(), 0).unwrap();
     assert!((all.0 - 8.0).abs() < 1e-9, "{all:?}");
+}
+
+proptest! {
+    #[test]
+    fn rows_are_nested_and_bounded(
+        most in 1..6_usize,
+        runs in prop::collection::vec((0..3_u8, 0..3_u8, 0..4_u8), 0..60),
+    ) {
+        let mut measured = Measured::new(settings(most));
+        for (number, (queue, user, id)) in (1..).zip(runs) {
+            let id = char::from(b'a' + id);
+            measured.run(&format!("root.q{queue} u{user} {id}"), HOUR, RunLength::Whole);
+            let keys: Vec<RowKey> =
+                measured.run_times.keys().map(|key| RowKey::clone(key)).collect();
+            let n_classes = keys.iter().filter(|key| key.is_class()).count();
+            prop_assert_eq!(n_classes, measured.run_times.n_classes());
+            prop_assert!(n_classes <= most);
+            for key in &keys {
+                let is_needed = key.is_class()
+                    || *key == RowKey::default()
+                    || keys.iter().any(|other| other.wider().as_ref() == Some(key));
+                prop_assert!(is_needed, "{:?} has no class below it", key);
+                prop_assert!(key.wider().is_none_or(|wider| keys.contains(&wider)));
+            }
+            prop_assert_eq!(measured.run_times.n_counted(), number);
+            let all = measured.run_times.weights(&RowKey::default(), 0).unwrap();
+            prop_assert!((all.0 - number as f64).abs() < 1e-9);
+        }
+    }
 }
 
 #[test]
