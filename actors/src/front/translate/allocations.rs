@@ -14,7 +14,7 @@ use monoceros_rules::specs::tags::Tags;
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::text::beginning;
 
-use super::checks::{amount, first_of, preemption, shared, task_group, wanted};
+use super::checks::{amount, first_of, limit_in, preemption, shared, task_group, wanted};
 use super::{Gathering, Translated, Translator, constraints};
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, ForeignReport, Op, Which};
@@ -85,14 +85,15 @@ impl Translator {
                 return gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }
         };
-        let attributes = intake.attributes(&key, &ask.tags);
+        let attributes = intake.attributes(&ask.tags);
+        let run_time_limit_ms = limit_in(&ask.tags, &self.rm, &key);
         let preemption = preemption(ask.preemption_policy.as_ref(), &ask.tags);
         let tags = shared(ask.tags);
         let particulars = Particulars {
             required_node: attributes.required_node,
             task_group: task_group(ask.task_group_name),
             execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
-            run_time_limit_ms: attributes.run_time_limit_ms,
+            run_time_limit_ms,
             constraint,
             arrival: self.arrival(&key, tags.as_ref()),
         };
@@ -199,7 +200,7 @@ impl Translator {
             tags: shared(allocation.allocation_tags.clone()),
             priority: allocation.priority,
             preemptable: kind != "static",
-            created_ns: self.intake.attributes(key, &allocation.allocation_tags).created_ns,
+            created_ns: self.intake.attributes(&allocation.allocation_tags).created_ns,
         };
         Ok(ForeignRequest { node: Arc::from(allocation.node_id.as_str()), report })
     }
@@ -289,11 +290,12 @@ impl Translator {
         let tags = &allocation.allocation_tags;
         let constraint = constraints::of_ask(&key, allocation.placement_constraint, tags)?;
         let resources = wanted(&key, allocation.resource_per_alloc.as_ref(), &self.names)?;
-        let attributes = intake.attributes(&key, &allocation.allocation_tags);
+        let attributes = intake.attributes(&allocation.allocation_tags);
+        let run_time_limit_ms = limit_in(&allocation.allocation_tags, &self.rm, &key);
         let particulars = Particulars {
             required_node: attributes.required_node,
             task_group: task_group(allocation.task_group_name),
-            run_time_limit_ms: attributes.run_time_limit_ms,
+            run_time_limit_ms,
             constraint,
             ..Particulars::default()
         };

@@ -60,6 +60,8 @@ impl Translator {
             };
             // A lost partition takes no applications.
             let Some(users) = self.partitions.users_mut(&partition) else { continue };
+            // The application reads it again, from its tags. Here the log names one that cannot be read.
+            let _ = limit_in(&new.tags, &self.rm, &id);
             let identity = |ugi, forced| users.identity(ugi, forced, answers);
             let request = match new_application(new, &self.intake, &self.names, identity) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
@@ -89,8 +91,6 @@ fn new_application(
     checked.map_err(|why| Rejection::ApplicationId(why.into()))?;
     let id: Arc<str> = Arc::from(std::mem::take(&mut new.application_id));
     intake.check_submission(&id, &new)?;
-    // The application reads it again from its tags; here the log names one that cannot be read.
-    let _ = limit_in(&id, &new.tags);
     let task_groups = declared(&mut new, names);
     let placeholders = amount(&id, new.placeholder_ask.as_ref(), names)?;
     if placeholders.has_negative() {

@@ -163,22 +163,21 @@ impl Intake {
     }
 
     /// Reads the tags of an ask that affect decisions.
-    pub(super) fn attributes(&self, key: &str, tags: &BTreeMap<String, String>) -> Attributes {
+    pub(super) fn attributes(&self, tags: &BTreeMap<String, String>) -> Attributes {
         let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
         let required = tags.get(REQUIRED_NODE).filter(|node| self.check_id(node).is_ok());
         Attributes {
             created_ns: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
             required_node: required.map(|node| Arc::from(node.as_str())),
-            run_time_limit_ms: limit_in(key, tags),
         }
     }
 }
 
-/// Reads the claimed limit of run times of an ask, or of an application with this id. One that cannot be
-/// read counts as absent, and the log names it.
-pub(super) fn limit_in(id: &str, tags: &BTreeMap<String, String>) -> Option<NonZeroU64> {
+/// Reads the limit of run times that an RM claims of an ask or application with this id. One that
+/// cannot be read counts as absent, and the log names it.
+pub(super) fn limit_in(tags: &BTreeMap<String, String>, rm: &str, id: &str) -> Option<NonZeroU64> {
     run_time_limit(tags.get(RUN_TIME_LIMIT)?).unwrap_or_else(|error| {
-        tracing::warn!(%id, tag = RUN_TIME_LIMIT, %error, "limit of run times ignored");
+        tracing::warn!(rm = %rm, %id, %error, "claimed limit of run times ignored");
         None
     })
 }
@@ -187,7 +186,6 @@ pub(super) fn limit_in(id: &str, tags: &BTreeMap<String, String>) -> Option<NonZ
 pub(super) struct Attributes {
     pub(super) created_ns: Option<i64>,
     pub(super) required_node: Option<Arc<str>>,
-    pub(super) run_time_limit_ms: Option<NonZeroU64>,
 }
 
 /// Whether an ask may be preempted and may preempt others. The two fields of a policy are independent.
@@ -325,7 +323,7 @@ mod tests {
     fn a_limit_that_cannot_be_read_counts_as_absent() {
         let limit = |text: &str| {
             let tags = [(RUN_TIME_LIMIT.to_owned(), text.to_owned())].into();
-            Intake::default().attributes("a", &tags).run_time_limit_ms.map(u64::from)
+            limit_in(&tags, "rm", "a").map(u64::from)
         };
         assert_eq!(limit("1h30m"), Some(5_400_000));
         assert_eq!(["", "0", "-1s", "5", "soon"].map(limit), [None; 5]);
