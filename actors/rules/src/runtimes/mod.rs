@@ -57,4 +57,4 @@ pub use class::{RowKey, Whose};
 pub use histogram::{Histogram, RunLength};
 pub use image::{CopiedRow, RowFault, RowLine, RunTimesImage};
 pub use run::Run;
-pub use table::{Basis, CLASSES_MAX, ClassCache, Estimate, RunClass, RunTimeSettings, RunTimes};
+pub use table::{Basis, CLASSES_MAX, ClassCache, Estimate, RunTimeSettings, RunTimes};

@@ -64,7 +64,7 @@ struct Row {
 
 /// A class. It is known by its number that its row was not given to another one since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunClass {
+struct RunClass {
     row: RunRow,
     number: u64,
 }
