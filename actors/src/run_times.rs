@@ -137,10 +137,10 @@ impl MeasuredRuns {
     /// Returns the run times, to count a run that ends now; `None` if they are not measured.
     #[inline]
     pub(crate) fn counting(&mut self, now_ns: i64) -> Option<&mut RunTimes> {
-        let shelf = self.shelf.as_ref()?;
+        let kept = self.shelf.as_ref()?;
         if self.run_times.is_none() {
-            let earlier = shelf.entries().by_partition.remove(&self.partition);
-            let new = || Box::new(RunTimes::new(shelf.settings(), now_ns));
+            let earlier = kept.entries().by_partition.remove(&self.partition);
+            let new = || Box::new(RunTimes::new(kept.settings(), now_ns));
             self.run_times = Some(earlier.map_or_else(new, |entry| entry.run_times));
         }
         self.run_times.as_deref_mut()

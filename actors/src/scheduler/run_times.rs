@@ -17,17 +17,17 @@ impl SchedulerHandle {
     /// are not measured.
     pub async fn run_times(&self, partition: &str) -> Result<Option<(RunTimes, i64)>, ReadError> {
         let entry = self.find(partition)?;
-        let Some(shelf) = &self.run_times else { return Ok(None) };
+        let Some(kept) = &self.run_times else { return Ok(None) };
         let image = self.image_of_runs(&entry).await?;
         let now_ns = self.clock.now_ns();
         let image = image.unwrap_or_else(|| RunTimesImage::new(now_ns));
-        Ok(Some((RunTimes::restored(shelf.settings(), &image), now_ns)))
+        Ok(Some((RunTimes::restored(kept.settings(), &image), now_ns)))
     }
 
     /// The number of counted runs of each partition that has any, also of partitions that have closed.
     /// Run times whose number is the same as before have not changed.
     pub async fn runs_counted(&self) -> BTreeMap<Arc<str>, u64> {
-        let Some(shelf) = &self.run_times else { return BTreeMap::new() };
+        let Some(kept) = &self.run_times else { return BTreeMap::new() };
         let mut counted = BTreeMap::new();
         for entry in self.partition_entries() {
             if let Ok(Some(counts)) = ask(&entry, surveys::RunsCounted::new).await {
@@ -35,7 +35,7 @@ impl SchedulerHandle {
             }
         }
         // Read last: a partition that has closed meanwhile is there now.
-        for (name, n_runs) in shelf.counted() {
+        for (name, n_runs) in kept.counted() {
             counted.entry(name).or_insert(n_runs);
         }
         counted
