@@ -66,7 +66,7 @@ pub(super) enum ReadFault {
 pub(super) fn write(path: &Path, all: &[RunTimesOf]) -> io::Result<()> {
     let new = beside(path, "new");
     let text = BufWriter::new(File::create(&new)?);
-    let mut lines = Lines { text: GzEncoder::new(text, Compression::fast()), bytes: 0, lines: 0 };
+    let mut lines = Lines { text: GzEncoder::new(text, Compression::fast()), bytes: 0, count: 0 };
     lines.add(&Line::Header { format: FORMAT })?;
     for RunTimesOf { partition, image } in all {
         lines.add(&Line::Partition { partition: partition.clone(), at_ns: image.at_ns() })?;
@@ -74,7 +74,7 @@ pub(super) fn write(path: &Path, all: &[RunTimesOf]) -> io::Result<()> {
             lines.add(&Line::Row(row))?;
         }
     }
-    let n_lines = lines.lines;
+    let n_lines = lines.count;
     lines.add(&Line::End { lines: n_lines })?;
     let file = lines.text.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()?;
@@ -91,7 +91,7 @@ pub(super) fn write(path: &Path, all: &[RunTimesOf]) -> io::Result<()> {
 struct Lines<W: Write> {
     text: GzEncoder<W>,
     bytes: u64,
-    lines: u64,
+    count: u64,
 }
 
 impl<W: Write> Lines<W> {
@@ -99,7 +99,7 @@ impl<W: Write> Lines<W> {
         let mut line = serde_json::to_vec(line)?;
         line.push(b'\n');
         self.bytes += line.len() as u64;
-        self.lines += 1;
+        self.count += 1;
         if self.bytes > BYTES_MAX {
             let why = format!("the run times take more than {BYTES_MAX} bytes");
             return Err(io::Error::other(why));
