@@ -132,11 +132,11 @@ async fn run_and_release(shape: &Shape, measures: bool, threads: Threads) -> f64
     shim.scheduler.settle().await;
     shim.expect(shape.asks);
     let requests: Vec<_> = ask_requests("ask", shape.asks, shape.applications, &SMALL).collect();
-    let released = |ask: &si::AllocationAsk| {
+    let ending = |ask: &si::AllocationAsk| {
         si::AllocationRelease::new(&*ask.application_id, &*ask.allocation_key)
     };
     let releases = requests.iter().map(|request| {
-        let releases: Vec<_> = request.asks.iter().map(released).collect();
+        let releases: Vec<_> = request.asks.iter().map(ending).collect();
         si::AllocationRequest::release("bench", releases)
     });
     let releases: Vec<_> = releases.collect();
