@@ -89,7 +89,9 @@ fn rows(run_times: &RunTimes, selection: &Selection, now_ns: i64) -> Vec<RunTime
     keys.retain(|key| is(queue, key.queue.as_deref()) && is(user, key.user.as_deref()));
     keys.sort_unstable();
     let row = |key: Arc<RowKey>| {
-        let (ended, at_least) = run_times.weights(&key, now_ns)?;
+        // The row of all is there before any run has ended.
+        let counted = run_times.weights(&key, now_ns);
+        let (ended, at_least) = counted.filter(|(ended, at_least)| ended + at_least > 0.0)?;
         let estimate = run_times.estimate(&key, now_ns);
         let expected = estimate.map(|estimate| {
             let within = |part| {
@@ -163,6 +165,13 @@ mod tests {
             {"queue":"root.b","user":"eve","ended":0.0,"atLeast":1.0,"basis":"all","p10Seconds":66.834,"medianSeconds":66.834}
             {"queue":"root.b","user":"eve","stem":"web","shape":"vcore=2^1","ended":0.0,"atLeast":1.0,"basis":"all","p10Seconds":66.834,"medianSeconds":66.834}
         "#]].assert_eq(&shown("").unwrap());
+    }
+
+    #[test]
+    fn before_a_run_has_ended_there_is_no_row() {
+        let run_times = RunTimes::new(RunTimeSettings::default(), 0);
+        let everything = selection(None).unwrap();
+        assert_eq!(rows(&run_times, &everything, 0).len(), 0);
     }
 
     #[test]
