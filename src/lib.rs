@@ -6,8 +6,7 @@
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`cluster`],
 //! [`reads`], [`logbook`], [`live_settings`], [`run_times`], [`rest`], [`dump`], [`chance`], [`demo`], `replay`,
-//! `simulate`,
-//! [`watchdog`], [`systemd`].
+//! `simulate`, [`watchdog`], [`systemd`].
 //!
 //! Three features, on by default, can be left out: `cluster` (members of a cluster), `ldap` (groups from a
 //! directory) and `simulator` (the command `simulate`).
