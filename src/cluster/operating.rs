@@ -40,6 +40,9 @@ const DRAIN_PAUSE: Duration = Duration::from_millis(200);
 /// Time for which a call waits until its member is drained.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Takes the number of resource managers that a drain has handed over, or why it was given up.
+type DrainOutcome = oneshot::Sender<Result<usize, OperationRefusal>>;
+
 impl Membership {
     /// State of a member's record at `now`.
     pub(super) fn state_of(&self, record: &MemberRecord, view: &View, now: Nanos) -> MemberState {
@@ -142,7 +145,7 @@ impl Membership {
 
     /// Hands over the resource managers of the member for as long as this drain lasts. Sends their
     /// number once the member is empty.
-    async fn keep_empty(self: Arc<Self>, drain: Drain, first: oneshot::Sender<usize>) {
+    async fn keep_empty(self: Arc<Self>, drain: Drain, first: DrainOutcome) {
         let mut first = Some(first);
         let mut handed_over = 0;
         while self.operator.is_drained_by(drain) {
@@ -151,7 +154,7 @@ impl Membership {
                 && let Some(first) = first.take()
             {
                 // The caller may have gone.
-                let _ = first.send(handed_over);
+                let _ = first.send(Ok(handed_over));
             }
             sleep(DRAIN_PAUSE).await;
         }
@@ -177,15 +180,26 @@ impl Membership {
         info!("this member is drained");
         let (empty, emptied) = oneshot::channel();
         let begun_with = self.served();
-        tokio::spawn(Arc::clone(&self).keep_empty(drain, empty));
-        let emptied = timeout(DRAIN_PATIENCE, emptied);
-        let (handed_over, ()) = tokio::join!(emptied, self.until_drain_is_shown());
-        let remaining = self.served();
-        let handed_over = match handed_over {
-            Ok(Ok(handed_over)) => handed_over,
-            Ok(Err(_)) | Err(_) => begun_with.saturating_sub(remaining),
+        // A task of its own: the caller may give up.
+        tokio::spawn(Arc::clone(&self).carry_out(drain, empty));
+        let handed_over = match timeout(DRAIN_PATIENCE, emptied).await {
+            Ok(Ok(handed_over)) => handed_over?,
+            Ok(Err(_)) | Err(_) => begun_with.saturating_sub(self.served()),
         };
-        Ok(Drained { handed_over, remaining })
+        Ok(Drained { handed_over, remaining: self.served() })
+    }
+
+    /// Hands over the resource managers of the member, once all members can read that it is drained.
+    /// Members that are drained at once would hand over to nobody: each shows its drain before it
+    /// looks for takers, so that the last one at least finds none, and refuses.
+    async fn carry_out(self: Arc<Self>, drain: Drain, outcome: DrainOutcome) {
+        self.until_drain_is_shown().await;
+        if !self.takers().is_empty() {
+            return self.keep_empty(drain, outcome).await;
+        }
+        self.operator.give_up(drain);
+        // The caller may have gone.
+        let _ = outcome.send(Err(OperationRefusal::NoOtherMember));
     }
 
     /// Waits until the record of this member shows that it is drained: whoever reads it from then on
@@ -193,9 +207,9 @@ impl Membership {
     async fn until_drain_is_shown(&self) {
         let Some(handle) = self.handle() else { return };
         let me = self.me().member;
-        let mut members = handle.watch_members();
-        let shown = members.wait_for(|members| {
-            members.get(&me).is_some_and(|record| record.value.details.draining)
+        let mut view = handle.view();
+        let shown = view.wait_for(|view| {
+            view.members.get(&me).is_some_and(|record| record.value.details.draining)
         });
         let _ = timeout(self.operator.facts.lease / 5 * 2, shown).await;
     }

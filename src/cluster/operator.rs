@@ -154,6 +154,11 @@ impl OperatorState {
         self.locked().drain = None;
     }
 
+    /// Ends this drain, unless it was undone or followed by another.
+    pub(super) fn give_up(&self, drain: Drain) {
+        self.locked().drain.take_if(|now| *now == drain);
+    }
+
     /// Whether this drain is under way, and neither undone nor followed by another.
     pub(super) fn is_drained_by(&self, drain: Drain) -> bool {
         self.locked().drain == Some(drain)

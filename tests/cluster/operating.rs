@@ -1,5 +1,7 @@
 //! Operators of a cluster: lists, moves and drains.
 
+use std::thread;
+
 use serde_json::Value;
 
 use super::*;
@@ -140,6 +142,30 @@ async fn a_drained_member_sends_resource_managers_to_their_owners() {
         sleep(PAUSE).await;
     }
     assert_eq!(redirected(&m2, "rm").await, m1.grpc.to_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_are_drained_at_once_do_not_all_give_up_their_resource_managers() {
+    let Some(bed) = Bed::new().await else { return };
+    let [m1, m2] = ["m1", "m2"].map(|id| bed.start(id));
+    acquainted(&[&m1, &m2]).await;
+    assert_eq!(register(&m1, "rm", None).await.unwrap(), 1);
+    let outcomes = thread::scope(|scope| {
+        let drains = [(&m1, "m1"), (&m2, "m2")].map(|(member, id)| {
+            scope.spawn(move || at(member, &["cluster", "drain", id, "--yes"]))
+        });
+        drains.map(|drain| drain.join().unwrap())
+    });
+    assert!(
+        outcomes
+            .iter()
+            .any(|(code, _, errors)| { *code == Some(1) && errors.contains("[NO_OTHER_MEMBER]") }),
+        "{outcomes:?}"
+    );
+    // The one that was refused takes resource managers.
+    register_until_served(&m1, "rm").await;
+    let members = done(&m1, &["get", "members"]);
+    assert!(members.lines().filter(|row| row.contains("draining")).count() < 2, "{members}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
