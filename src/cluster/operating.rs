@@ -40,9 +40,6 @@ const DRAIN_PAUSE: Duration = Duration::from_millis(200);
 /// Time for which a call waits until its member is drained.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Takes the number of resource managers that a drain has handed over, or why it was given up.
-type DrainOutcome = oneshot::Sender<Result<usize, OperationRefusal>>;
-
 impl Membership {
     /// State of a member's record at `now`.
     pub(super) fn state_of(&self, record: &MemberRecord, view: &View, now: Nanos) -> MemberState {
@@ -145,7 +142,7 @@ impl Membership {
 
     /// Hands over the resource managers of the member for as long as this drain lasts. Sends their
     /// number once the member is empty.
-    async fn keep_empty(self: Arc<Self>, drain: Drain, first: DrainOutcome) {
+    async fn keep_empty(self: Arc<Self>, drain: Drain, first: oneshot::Sender<usize>) {
         let mut first = Some(first);
         let mut handed_over = 0;
         while self.operator.is_drained_by(drain) {
@@ -154,7 +151,7 @@ impl Membership {
                 && let Some(first) = first.take()
             {
                 // The caller may have gone.
-                let _ = first.send(Ok(handed_over));
+                let _ = first.send(handed_over);
             }
             sleep(DRAIN_PAUSE).await;
         }
@@ -180,38 +177,43 @@ impl Membership {
         info!("this member is drained");
         let (empty, emptied) = oneshot::channel();
         let begun_with = self.served();
+        tokio::spawn(Arc::clone(&self).keep_empty(drain, empty));
+        let emptied = timeout(DRAIN_PATIENCE, emptied);
         // A task of its own: the caller may give up.
-        tokio::spawn(Arc::clone(&self).carry_out(drain, empty));
-        let handed_over = match timeout(DRAIN_PATIENCE, emptied).await {
-            Ok(Ok(handed_over)) => handed_over?,
-            Ok(Err(_)) | Err(_) => begun_with.saturating_sub(self.served()),
+        let confirmed = tokio::spawn(Arc::clone(&self).confirm(drain));
+        let (handed_over, confirmed) = tokio::join!(emptied, confirmed);
+        if let Ok(confirmed) = confirmed {
+            confirmed?;
+        }
+        let remaining = self.served();
+        let handed_over = match handed_over {
+            Ok(Ok(handed_over)) => handed_over,
+            Ok(Err(_)) | Err(_) => begun_with.saturating_sub(remaining),
         };
-        Ok(Drained { handed_over, remaining: self.served() })
+        Ok(Drained { handed_over, remaining })
     }
 
-    /// Hands over the resource managers of the member, once all members can read that it is drained.
-    /// Members that are drained at once would hand over to nobody: each shows its drain before it
-    /// looks for takers, so that the last one at least finds none, and refuses.
-    async fn carry_out(self: Arc<Self>, drain: Drain, outcome: DrainOutcome) {
-        self.until_drain_is_shown().await;
-        if !self.takers().is_empty() {
-            return self.keep_empty(drain, outcome).await;
+    /// Gives a drain up if no member is left that takes resource managers. Members that are drained
+    /// at once have each found another one at first. Each shows its drain before it looks again, so
+    /// that the last one at least finds none.
+    async fn confirm(self: Arc<Self>, drain: Drain) -> Result<(), OperationRefusal> {
+        if self.is_drain_shown().await && self.takers().is_empty() {
+            self.operator.give_up(drain);
+            return Err(OperationRefusal::NoOtherMember);
         }
-        self.operator.give_up(drain);
-        // The caller may have gone.
-        let _ = outcome.send(Err(OperationRefusal::NoOtherMember));
+        Ok(())
     }
 
     /// Waits until the record of this member shows that it is drained: whoever reads it from then on
-    /// gives it nothing. Gives up after two renewals.
-    async fn until_drain_is_shown(&self) {
-        let Some(handle) = self.handle() else { return };
+    /// gives it nothing. Returns whether it does within two renewals.
+    async fn is_drain_shown(&self) -> bool {
+        let Some(handle) = self.handle() else { return false };
         let me = self.me().member;
         let mut view = handle.view();
         let shown = view.wait_for(|view| {
             view.members.get(&me).is_some_and(|record| record.value.details.draining)
         });
-        let _ = timeout(self.operator.facts.lease / 5 * 2, shown).await;
+        matches!(timeout(self.operator.facts.lease / 5 * 2, shown).await, Ok(Ok(_)))
     }
 
     /// Refuses an operation while this member may not decide.

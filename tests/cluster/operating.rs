@@ -99,9 +99,12 @@ async fn operators_list_move_and_drain() {
     assert_eq!(shown["members"][0]["leaseMs"], 3_000, "that of another member");
     let moved = until(&m1, &["events", "--type", "cluster"], |text| text.contains("RM_MOVED"));
     assert!(moved.await.contains("MEMBER_JOINED"));
-    let metrics = m2.get("/ws/v1/metrics").await;
     let count = r#"monoceros_cluster_takeover_seconds_count{cause="handed_over"} 1"#;
-    assert!(metrics.contains(count), "{metrics}");
+    let begun = Instant::now();
+    while !m2.get("/ws/v1/metrics").await.contains(count) {
+        assert!(begun.elapsed() < PATIENCE);
+        sleep(PAUSE).await;
+    }
 
     assert_eq!(done(&m1, &["cluster", "drain", "m2", "--yes"]), "1 handed over, 0 left\n");
     register_until_served(&m2, "rm").await;
@@ -164,8 +167,8 @@ async fn members_that_are_drained_at_once_do_not_all_give_up_their_resource_mana
     );
     // The one that was refused takes resource managers.
     register_until_served(&m1, "rm").await;
-    let members = done(&m1, &["get", "members"]);
-    assert!(members.lines().filter(|row| row.contains("draining")).count() < 2, "{members}");
+    let n_drained = |members: &str| members.lines().filter(|it| it.contains("draining")).count();
+    until(&m1, &["get", "members"], |members| n_drained(members) < 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,18 +24,20 @@ pub use messages::{
 pub use proxy::Proxy;
 pub use rm::{Rm, Seen, reason_of};
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::transport::{Channel, Endpoint};
 
 /// Time limit of every wait, sufficient for a busy machine.
@@ -267,6 +269,27 @@ impl Service {
     pub fn send_signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+        if name == "-STOP" {
+            self.until_stopped();
+        }
+    }
+
+    /// Waits until all threads are stopped. One that runs when the signal is sent may go on for as
+    /// long as the thread that gets the signal waits for a processor.
+    fn until_stopped(&self) {
+        let begun = Instant::now();
+        let is_stopped = |thread: PathBuf| {
+            let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
+            // The state comes after the name in parentheses.
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        while let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.child.id())) {
+            if threads.flatten().all(|thread| is_stopped(thread.path())) {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "it does not stop");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Returns the memory in use in bytes. Zero if the system does not report it.
