@@ -56,7 +56,7 @@ impl Bucket {
 /// for hours in [1, 1, 8] {
 ///     histogram.add(Duration::from_secs(3_600 * hours), RunLength::Whole, 1.0);
 /// }
-/// let hours = |part, age| {
+/// let hours = |part, age: u64| {
 ///     let age = Duration::from_secs(3_600 * age);
 ///     histogram.quantile(part, age).map(|lasts| lasts.as_secs_f64() / 3_600.0)
 /// };
