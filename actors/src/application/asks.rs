@@ -34,6 +34,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         enters(&mut spec, || baton.services.clock.now_ns());
+        self.book.pass_limit(&mut spec);
         let may_take = baton.directory.applications[self.slot].may_take(&spec);
         let terms = match may_take.and_then(|()| baton.books.learn(&spec)) {
             Ok(terms) => terms,

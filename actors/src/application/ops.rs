@@ -192,15 +192,9 @@ impl Application {
     /// Carries out an order. Returns the rest of it, if there is one for a later step.
     fn apply(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) -> Option<Op> {
         match op {
-            Op::Ask(mut spec) => {
-                self.book.pass_limit(&mut spec);
-                self.ask(spec, baton, effects);
-            }
-            Op::Unified(mut spec) => match self.book.asks.slot_of(&spec.key) {
-                None => {
-                    self.book.pass_limit(&mut spec);
-                    self.ask(spec, baton, effects);
-                }
+            Op::Ask(spec) => self.ask(spec, baton, effects),
+            Op::Unified(spec) => match self.book.asks.slot_of(&spec.key) {
+                None => self.ask(spec, baton, effects),
                 Some(slot) => self.repeated(slot, &spec, baton, effects),
             },
             Op::Existing(mut existing) => {
