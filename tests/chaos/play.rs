@@ -248,7 +248,7 @@ impl Game {
                     // In the oldest dialect, a repeated request adds allocations.
                     continue;
                 }
-                // Asked for again after its end, it would be another request.
+                // A request that ends would be another one if it were asked for again.
                 for (key, request) in application.requests.iter().filter(|(_, it)| !it.is_ending) {
                     let (application, key) = (id.clone(), key.clone());
                     known.push(Order::Ask { application, key, size: request.size });

@@ -39,7 +39,7 @@ struct Ends {
     answer: Option<&'static str>,
     /// The meaning of the end for the gang.
     gang: GangEnd,
-    /// What is known of the length of its run; `None` if that never began.
+    /// The knowledge of the length of its run; `None` if that never began.
     run: Option<RunLength>,
 }
 

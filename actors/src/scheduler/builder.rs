@@ -193,8 +193,8 @@ impl SchedulerBuilder {
         self
     }
 
-    /// How the run times of allocations are measured (`docs/applications.md#how-long-things-run`); `None`: they
-    /// are not. Default: with a half-life of 7 days, in at most 10,000 classes.
+    /// Sets how run times of allocations are measured (`docs/applications.md#how-long-things-run`). `None`: they
+    /// are not measured. Default: with a half-life of 7 days, in at most 10,000 classes.
     #[must_use]
     pub fn run_times(mut self, settings: Option<RunTimeSettings>) -> Self {
         self.is_without_run_times = settings.is_none();

@@ -69,9 +69,9 @@ impl RowKey {
 pub struct Whose<'a> {
     /// The path of its leaf.
     pub queue: &'a Arc<str>,
-    /// Its owner.
+    /// The owner of the application.
     pub user: &'a Arc<str>,
-    /// Its id.
+    /// The id of the application.
     pub application: &'a str,
 }
 

@@ -21,7 +21,7 @@ pub(super) const LAST: u8 = 1 + OCTAVES * PER_OCTAVE;
 const EIGHTHS: [u64; 7] =
     [1_143_480, 1_246_974, 1_359_835, 1_482_910, 1_617_125, 1_763_488, 1_923_097];
 
-/// What is known of the length of a run.
+/// The knowledge of the length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunLength {
     /// The run ended by itself: its length is known.
@@ -127,7 +127,7 @@ impl Histogram {
             if bucket.ended <= 0.0 {
                 continue;
             }
-            // Those of this bucket that were cut off count as if they had been cut off at its end.
+            // Runs of this bucket that were cut off count as if they had been cut off at its end.
             let at_risk: f64 = self.buckets[at..].iter().map(Bucket::weight).sum();
             go_on *= 1.0 - bucket.ended / at_risk;
             if go_on <= 1.0 - part {

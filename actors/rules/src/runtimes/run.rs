@@ -15,7 +15,7 @@ pub struct Run<'a> {
     pub resources: &'a Arc<Resources>,
     /// The time from its begin to its end.
     pub lasted: Duration,
-    /// Whether that is its length.
+    /// Whether `lasted` is its length, or it would have lasted longer.
     pub length: RunLength,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Run<'a> {
     /// Returns the run of an allocation that ends now. `None` for a placeholder, and for a placement
     /// that its RM was never notified of: no program ran there.
     ///
-    /// Its length is unknown if the scheduler asked for the end, or if it ran before it was reported.
+    /// The length is unknown if the scheduler asked for the end, or if it ran before it was reported.
     pub fn of(entry: &'a Allocation, length: RunLength, now_ns: i64) -> Option<Self> {
         if entry.spec.placeholder || entry.is_hold() || !entry.is_booked() {
             return None;

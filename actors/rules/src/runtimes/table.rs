@@ -29,7 +29,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The most classes that a [`ClassCache`] has.
 const CACHED: usize = 8;
 
-/// How run times are measured.
+/// Settings of the measurement of run times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunTimeSettings {
     /// The time after which a run counts half.
