@@ -1,35 +1,21 @@
 //! Run times: measured, read over HTTP, and kept in the folder of the service.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::harness::transcript::Folder;
 use crate::harness::{PATIENCE, Rm, Service, ask, release};
 
-/// A folder of a test, removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("monoceros-state-of-{name}-{}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-
-    /// The settings of a service that keeps its state here.
-    fn settings(&self) -> [(&str, &str); 1] {
-        [("SERVICE__STATE_DIR", self.0.to_str().unwrap())]
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("run-times.json.gz")
-    }
+/// The folder for the state of a service, which does not exist yet.
+fn state_in(folder: &Folder) -> PathBuf {
+    folder.path().join("state")
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// The settings of a service that keeps its state there.
+fn settings(state: &Path) -> [(&str, &str); 1] {
+    [("SERVICE__STATE_DIR", state.to_str().unwrap())]
 }
 
 /// Runs one allocation of the application `nightly-7` to its end.
@@ -52,8 +38,9 @@ async fn rows(service: &Service, query: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_restart_with_a_state_dir_knows_how_long_things_ran() {
-    let folder = Folder::new("restart");
-    let mut service = Service::start_with(&folder.settings());
+    let folder = Folder::new();
+    let state = state_in(&folder);
+    let mut service = Service::start_with(&settings(&state));
     let rm = run(&service).await;
     let measured = rows(&service, "").await;
     assert_eq!(measured.len(), 4, "all, the queue, the user, the class: {measured:?}");
@@ -71,7 +58,7 @@ async fn a_restart_with_a_state_dir_knows_how_long_things_ran() {
     drop(rm);
     assert!(!service.log().contains("run times not kept"), "{}", service.log());
 
-    let service = Service::start_with(&folder.settings());
+    let service = Service::start_with(&settings(&state));
     service.until_logged("run times read", 1).await;
     let _rm = Rm::register(&service, "rm").await;
     assert_eq!(rows(&service, "").await, measured);
@@ -86,35 +73,34 @@ async fn a_restart_with_a_state_dir_knows_how_long_things_ran() {
 
 #[tokio::test]
 async fn a_broken_file_is_set_aside_and_named() {
-    let folder = Folder::new("broken");
-    fs::create_dir_all(&folder.0).unwrap();
-    fs::write(folder.file(), "no gzip").unwrap();
-    let mut service = Service::start_with(&folder.settings());
+    let folder = Folder::new();
+    let (state, file) = (folder.path(), folder.path().join("run-times.json.gz"));
+    fs::write(&file, "no gzip").unwrap();
+    let mut service = Service::start_with(&settings(state));
     service.until_logged("run times not read, measured anew", 1).await;
-    let broken = folder.0.join("run-times.json.gz.broken");
+    let broken = state.join("run-times.json.gz.broken");
     assert_eq!(fs::read_to_string(&broken).unwrap(), "no gzip");
     assert!(service.log().contains(broken.to_str().unwrap()), "{}", service.log());
-    assert!(!folder.file().exists());
+    assert!(!file.exists());
     let rm = run(&service).await;
     assert_eq!(rows(&service, "").await.len(), 4);
     service.terminate();
     assert!(service.wait(PATIENCE).await.success());
     drop(rm);
-    assert!(folder.file().exists(), "what was measured since is kept");
+    assert!(file.exists(), "what was measured since is kept");
 }
 
 #[tokio::test]
 async fn a_folder_that_cannot_be_made_is_named() {
-    let folder = Folder::new("file");
-    fs::write(&folder.0, "a file").unwrap();
-    let settings = folder.settings();
-    let (key, value) = settings[0];
+    let folder = Folder::new();
+    let state = state_in(&folder);
+    fs::write(&state, "a file").unwrap();
+    let (key, value) = settings(&state)[0];
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_monoceros"))
         .args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
         .env(format!("MONOCEROS__{key}"), value)
         .output()
         .unwrap();
-    fs::remove_file(&folder.0).unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
     assert!(error.contains("`service.state_dir`: cannot make the folder of"), "{error}");
