@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`cluster`],
-//! [`reads`], [`logbook`], [`live_settings`], [`run_times`], [`rest`], [`dump`], [`chance`], [`demo`], `replay`,
-//! `simulate`, [`watchdog`], [`systemd`].
+//! [`reads`], [`logbook`], [`live_settings`], `state_dir`, [`run_times`], [`rest`], [`dump`], [`chance`],
+//! [`demo`], `replay`, `simulate`, [`watchdog`], [`systemd`].
 //!
 //! Three features, on by default, can be left out: `cluster` (members of a cluster), `ldap` (groups from a
 //! directory) and `simulator` (the command `simulate`).
@@ -40,6 +40,7 @@ pub mod serve;
 pub mod settings;
 #[cfg(feature = "simulator")]
 pub mod simulate;
+mod state_dir;
 pub mod systemd;
 pub mod tls;
 pub mod traces;

@@ -1,6 +1,6 @@
 //! The id of this member: set by the operator, given by Kubernetes, kept in a file, or random.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use anyhow::Context as _;
 
 use crate::chance::random_bits;
 use crate::settings::{Settings, member_id};
+use crate::state_dir;
 
 /// The variable with the name of the process's pod.
 const POD_NAME: &str = "POD_NAME";
@@ -39,7 +40,7 @@ fn random_id() -> String {
 fn kept_in(folder: &Path) -> anyhow::Result<String> {
     let path = folder.join(FILE);
     let named = |verb: &str| format!("`service.state_dir`: cannot {verb} `{}`", path.display());
-    fs::create_dir_all(folder).with_context(|| named("make the folder of"))?;
+    state_dir::make_folder_of(&path)?;
     match File::open(&path) {
         Ok(file) => {
             let mut text = String::new();
@@ -51,11 +52,9 @@ fn kept_in(folder: &Path) -> anyhow::Result<String> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let id = random_id();
-            // Written beside it first: a file with half of an id would be another id.
-            let new = folder.join(format!("{FILE}.new"));
-            let mut file = File::create(&new).with_context(|| named("write"))?;
-            let written = writeln!(file, "{id}").and_then(|()| file.sync_all());
-            written.and_then(|()| fs::rename(&new, &path)).with_context(|| named("write"))?;
+            // A file with half of an id would be another id.
+            let written = state_dir::replace(&path, |file| writeln!(file, "{id}"));
+            written.with_context(|| named("write"))?;
             Ok(id)
         }
         Err(error) => Err(error).with_context(|| named("read")),
@@ -64,6 +63,8 @@ fn kept_in(folder: &Path) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

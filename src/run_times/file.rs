@@ -4,9 +4,8 @@
 //! A header; for each partition a line with its name and the time, and a line for each of its rows; at
 //! the end the number of lines before.
 //!
-//! # Invariants
-//! * The file is whole at any time: a new one is written beside it, reaches the disk, and replaces it.
-//! * At most [`BYTES_MAX`] bytes of text are written or read, and [`PARTITIONS_MAX`] partitions read.
+//! # Invariant
+//! At most [`BYTES_MAX`] bytes of text are written or read, and [`PARTITIONS_MAX`] partitions read.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
@@ -18,6 +17,8 @@ use flate2::write::GzEncoder;
 use monoceros_actors::RunTimesOf;
 use monoceros_actors::runtimes::{RowFault, RowLine, RunTimesImage};
 use serde::{Deserialize, Serialize};
+
+use crate::state_dir::{beside, replace};
 
 /// The format that this program writes and reads.
 const FORMAT: u32 = 1;
@@ -64,8 +65,11 @@ pub(super) enum ReadFault {
 
 /// Writes run times to a new file, which then replaces the one at `path`.
 pub(super) fn write(path: &Path, all: &[RunTimesOf]) -> io::Result<()> {
-    let new = beside(path, "new");
-    let text = BufWriter::new(File::create(&new)?);
+    replace(path, |file| write_to(file, all))
+}
+
+fn write_to(file: &mut File, all: &[RunTimesOf]) -> io::Result<()> {
+    let text = BufWriter::new(file);
     let mut lines = Lines { text: GzEncoder::new(text, Compression::fast()), bytes: 0, count: 0 };
     lines.add(&Line::Header { format: FORMAT })?;
     for RunTimesOf { partition, image } in all {
@@ -76,15 +80,7 @@ pub(super) fn write(path: &Path, all: &[RunTimesOf]) -> io::Result<()> {
     }
     let n_lines = lines.count;
     lines.add(&Line::End { lines: n_lines })?;
-    let file = lines.text.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
-    drop(file);
-    fs::rename(&new, path)?;
-    // The name has reached the disk, too, once the folder has.
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
+    lines.text.finish()?.flush()
 }
 
 /// Lines on the way into the file.
@@ -148,13 +144,6 @@ pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let broken = beside(path, "broken");
     fs::rename(path, &broken)?;
     Ok(broken)
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

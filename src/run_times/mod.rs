@@ -8,11 +8,9 @@
 
 mod file;
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use monoceros_actors::{RunTimesOf, SchedulerHandle};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -20,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::settings::Settings;
+use crate::state_dir;
 
 /// The file in `service.state_dir`.
 const FILE: &str = "run-times.json.gz";
@@ -45,11 +44,7 @@ impl RunTimeFile {
     /// Reads the file, and makes its folder if that does not exist.
     pub fn read(&self) -> anyhow::Result<Vec<RunTimesOf>> {
         let path = self.path.display();
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).with_context(|| {
-                format!("`service.state_dir`: cannot make the folder of `{path}`")
-            })?;
-        }
+        state_dir::make_folder_of(&self.path)?;
         let why = match file::read(&self.path) {
             Ok(Some(known)) => {
                 info!(file = %path, partitions = known.len(), "run times read");
