@@ -27,7 +27,7 @@ use crate::values::resources::{Resources, Sum};
 
 /// Everything that a step may read and change besides the actor that it visits: nodes, allocations,
 /// reservations, open questions, and the usage of users and groups.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Books {
     /// Every node in the order of the partition's policy, with its free capacity.
     pub nodes: NodeIndex,

@@ -13,7 +13,7 @@ use crate::values::ids::{AllocationId, AllocationSlot};
 use crate::values::slots::Slots;
 
 /// All allocations of a partition by their ids.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AllocationTable {
     allocations: Slots<AllocationSlot, Allocation>,
     /// For each slot, the number of times that it was used again. It makes an id unique.

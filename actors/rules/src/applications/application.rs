@@ -142,7 +142,7 @@ impl StateChange {
 }
 
 /// An application of a partition: its owner, its state, its asks and its allocations.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Application {
     /// The id, as submitted.
     pub id: Arc<str>,

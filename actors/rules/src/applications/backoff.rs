@@ -25,7 +25,7 @@ use crate::waiting::WaitSet;
 pub const LEAST: Duration = Duration::from_millis(100);
 
 /// The state of an application whose last pass ended before it had tried every ask.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Backoff {
     /// The end of the back-off, ns since the epoch. `None` if it is over, and the application got
     /// no offer since.

@@ -188,7 +188,7 @@ impl Ended {
 }
 
 /// The ended applications of one partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct EndedApplications {
     /// The most entries of each list.
     most: usize,
@@ -349,7 +349,7 @@ pub struct Expired {
 }
 
 /// Entries by number, in the order of their ends.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct List {
     entries: BTreeMap<u64, Ended>,
     /// The number of entries in each state. It is kept up to date, since a list may be long.

@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// The time for which an application may run, and its deadline.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RunLimit {
     /// The limit; `None`: there is none, or the time has begun.
     limit_ms: Option<NonZeroU64>,

@@ -31,7 +31,7 @@ pub const REASONS_MAX: usize = 64;
 
 /// An ask of an application. It dereferences to its specification.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ask {
     /// The specification.
     pub spec: Arc<AskSpec>,
@@ -69,7 +69,7 @@ pub struct Ask {
 }
 
 /// The state of a search that few asks need.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Search {
     /// The placements that wait for their predicate, or for the placeholder that they replace.
     pub unsettled: SmallVec<[AllocationId; 1]>,
@@ -112,7 +112,7 @@ impl Nothing for Search {
 }
 
 /// The refusals of an ask by predicates and the RM.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Refusals {
     /// The search in which predicates have refused some nodes since its last allocation, and
     /// further nodes are asked about.

@@ -9,7 +9,7 @@ use crate::values::ids::AskSlot;
 use crate::waiting::obstacle::Obstacle;
 
 /// A class: asks of one shape, which are tried as one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Class {
     pub(super) shape: Shape,
     pub(super) members: BTreeMap<(i64, u64), AskSlot>,

@@ -20,7 +20,7 @@ use crate::values::slots::Slots;
 use crate::waiting::{View, WaitSet};
 
 /// All asks of an application, including those that are fully allocated.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Asks {
     pub(super) table: Slots<AskSlot, Ask>,
     pub(super) by_key: KeyIndex<AskSlot>,

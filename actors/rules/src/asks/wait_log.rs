@@ -26,7 +26,7 @@ const CLASSES_MAX: usize = 8;
 pub type WaitEntry = (i64, Option<Obstacle>);
 
 /// The last obstacles of an application.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct WaitLog(VecDeque<WaitEntry>);
 
 impl WaitLog {

@@ -13,7 +13,7 @@ use crate::values::ids::ApplicationSlot;
 const MS: i64 = 1_000_000;
 
 /// The terms that an ask has to meet now.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AskWish {
     pub(super) terms: Arc<Terms>,
     /// The number of choices that may be used.

@@ -13,7 +13,7 @@ use crate::values::ids::{AllocationId, NodeSlot};
 use crate::values::resources::{Resources, Sum};
 
 /// An allocation, or a placement in flight, whose amount has changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Resized {
     /// The node that it is on.
     pub node: NodeSlot,

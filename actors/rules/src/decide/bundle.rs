@@ -123,7 +123,7 @@ pub struct Place {
 
 /// Places for all members of a bundle. They are taken from the index until they are
 /// [given back](Self::undo).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     places: Vec<Place>,
     taken: Taken,

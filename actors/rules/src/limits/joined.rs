@@ -12,11 +12,11 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
 /// The membership of an application in a lane: `None` while it has neither asks nor allocations.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Membership(Option<JoinedLane>);
 
 /// The lane of an application.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct JoinedLane {
     id: LaneId,
     /// Whether a limit of the user or the group applies in the lane.

@@ -26,7 +26,7 @@ pub struct HeldBack {
 /// The key of a lane: its user, its group if any, and the path of its leaf.
 pub(super) type LaneKey = (Arc<str>, Option<Arc<str>>, Arc<str>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) key: LaneKey,
     /// The entry of the user for the leaf.
@@ -47,7 +47,7 @@ pub(super) struct Lane {
 }
 
 /// The lanes of all leaves, by id and by key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lanes {
     slots: Slots<LaneSlot, (LaneId, Lane)>,
     by_key: BTreeMap<LaneKey, LaneId>,

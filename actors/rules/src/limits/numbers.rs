@@ -23,13 +23,13 @@ pub struct ShownBy {
 }
 
 /// The limits that have a number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     pub(super) given: Vec<Option<Numbered>>,
 }
 
 /// A limit that has a number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Numbered {
     pub(super) place: PlaceId,
     /// The number of lanes that show it.

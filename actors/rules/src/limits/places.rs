@@ -23,7 +23,7 @@ use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
 /// The entry of a user or group for one queue: its usage and limit there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) subject: Subject,
     pub(super) path: Arc<str>,
@@ -51,7 +51,7 @@ pub(super) struct Place {
 }
 
 /// The trees of all users and groups.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Forest {
     roots: BTreeMap<Subject, PlaceId>,
     places: Slots<PlaceId, Place>,

@@ -45,7 +45,7 @@ pub struct LimitEvent {
 }
 
 /// The applications whose group is chosen again when other limits come into force.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Regrouping {
     tables: Arc<Tables>,
     /// The limits of groups that are removed, each with the path of its queue.

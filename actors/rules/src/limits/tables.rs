@@ -25,13 +25,13 @@ pub(super) struct Limit {
 
 /// The limits of all queues, by path; queues without limits are not in it. Building it takes time
 /// in proportion to the number of names, so a reload builds it before its step begins.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     by_path: BTreeMap<Arc<str>, QueueLimits>,
 }
 
 /// The limits of one queue.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct QueueLimits {
     users: BTreeMap<Arc<str>, Arc<Limit>>,
     any_user: Option<Arc<Limit>>,

@@ -13,7 +13,7 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
 
 /// The trackers of a partition's users and groups, and the lanes of its leaves.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trackers {
     pub(super) tables: Arc<Tables>,
     pub(super) forest: Forest,

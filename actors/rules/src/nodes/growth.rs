@@ -12,7 +12,7 @@ use crate::values::ids::NodeSlot;
 pub(super) const LOOKED_AT: usize = 64;
 
 /// Nodes in order of their last growth. The caller numbers the growths.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Growths {
     newest: Option<NodeSlot>,
     links: Vec<Link>,

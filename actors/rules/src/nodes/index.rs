@@ -34,7 +34,7 @@ pub struct NodeExists(pub Arc<str>);
 /// The nodes of a partition in the order in which they are tried.
 ///
 /// Functions that take a [`NodeSlot`] panic if it is not, or no longer, the slot of a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeIndex {
     pub(super) order: NodeOrder,
     pub(super) nodes: Slots<NodeSlot, IndexedNode>,

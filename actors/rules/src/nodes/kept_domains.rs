@@ -22,7 +22,7 @@ crate::slot! {
 pub(super) type NodeTree = OrderedTree<Key, NodeSlot, Room>;
 
 /// All kept domains.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Domains {
     pub(super) kept: Vec<Kept>,
     /// The number of requests for domains until now.
@@ -30,7 +30,7 @@ pub(super) struct Domains {
 }
 
 /// The domains of one attribute.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) key: Arc<str>,
     pub(super) areas: Slots<AreaId, Area>,
@@ -44,7 +44,7 @@ pub(super) struct Kept {
 }
 
 /// A domain of an attribute.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Area {
     pub(super) value: Arc<str>,
     pub(super) tree: NodeTree,
@@ -52,7 +52,7 @@ pub(super) struct Area {
 }
 
 /// The sum of the free amounts of open nodes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Free(pub(super) Sum);
 
 impl Free {

@@ -18,7 +18,7 @@ use crate::values::ids::NodeSlot;
 const STEP: u64 = 1 << 40;
 
 /// The ids of all nodes in order, with their labels.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     by_id: BTreeMap<Arc<str>, Labelled>,
 }

@@ -13,10 +13,10 @@ pub const PASSED_BY: u8 = 3;
 pub(super) const LISTED: usize = 64;
 
 /// The last growths, oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LastGrowths(pub(super) VecDeque<Grown>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Grown {
     pub(super) number: Growth,
     pub(super) node: NodeSlot,

@@ -7,7 +7,7 @@ use crate::order::tree::OrderedTree;
 use crate::values::ids::NodeSlot;
 
 /// The nodes whose capacity may be lent.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LentNodes {
     pub(super) tree: OrderedTree<Key, NodeSlot, Room>,
     /// Whether effective priorities differ from those of the asks, so that each ask may come before

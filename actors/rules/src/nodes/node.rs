@@ -8,7 +8,7 @@ use super::set_aside::SetAside;
 use crate::values::resources::Resources;
 
 /// The entry of a node in the index.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct IndexedNode {
     pub(super) id: Arc<str>,
     /// The capacity; nodes with equal capacities share one value.

@@ -24,7 +24,7 @@ const ALWAYS: usize = 2;
 const SIZES_MAX: usize = 64;
 
 /// The capacity that is set aside, and the bound on it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Share {
     pub(super) percent: u32,
     /// The capacity of open nodes.

@@ -42,7 +42,7 @@ use crate::values::resources::Resources;
 /// assert_eq!(nodes.growth(), mark);
 /// # Ok::<(), monoceros_rules::nodes::NodeExists>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Taken {
     /// The earlier available amount of each changed node.
     before: FxHashMap<NodeSlot, Resources>,

@@ -11,7 +11,7 @@ use crate::asks::Asks;
 use crate::values::instant::after;
 
 /// The ages of the asks of an application.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Aging {
     /// The time of the armed deadline, ns since the epoch.
     deadline_ns: Option<i64>,

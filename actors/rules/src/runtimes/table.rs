@@ -50,7 +50,7 @@ crate::slot! {
 }
 
 /// A row: run times with their name.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Row {
     key: Arc<RowKey>,
     /// The number of the row, which no other row has or had.
@@ -71,7 +71,7 @@ struct RunClass {
 
 /// The classes of the allocations of one application that ended last, so that they need not be looked
 /// up by name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ClassCache {
     stem: Option<Arc<str>>,
     classes: Vec<(Arc<Resources>, RunClass)>,
@@ -100,7 +100,7 @@ pub struct Estimate<'a> {
 }
 
 /// The run times of a partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RunTimes {
     rows: Slots<RunRow, Row>,
     by_key: SeededMap<Arc<RowKey>, RunRow>,

@@ -76,6 +76,7 @@ const PART: usize = 256;
 ///
 /// Indexing and [`remove`](Self::remove) panic if the slot is free: a holder of a slot knows that
 /// its entry exists. [`find`](Self::find) returns `None` instead.
+#[derive(Clone)]
 pub struct Slots<S, T> {
     /// The parts; all except the last have [`PART`] entries.
     parts: Vec<Vec<Option<T>>>,

@@ -39,7 +39,7 @@ pub enum GangObstacle {
 }
 
 /// Why a search ended, or paused, without places for all members.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum NotPlaced {
     /// There are too few places: the shortage, and what the bundle waits for.
     Short(Box<(Shortage, BundleWaits)>),

@@ -73,7 +73,7 @@ pub enum Next {
 }
 
 /// A search for places of all members of a gang.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MemberSearch {
     /// The members.
     bundled: Bundled,
@@ -95,7 +95,7 @@ pub struct MemberSearch {
 }
 
 /// The part of a search in one step.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Step {
     /// The number of looks at nodes at which the step ends.
     until: u64,
@@ -115,7 +115,7 @@ struct Step {
 }
 
 /// What a search does now.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Doing {
     /// Finds places on nodes.
     #[default]

@@ -19,7 +19,7 @@ use super::obstacle::{GangObstacle, NotPlaced};
 use super::search::MemberSearch;
 
 /// The search for places of a declared gang.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct GangSearch {
     /// What the gang waits for: it decides whether an offer reaches the application.
     waits: WaitSet,

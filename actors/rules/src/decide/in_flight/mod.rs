@@ -54,7 +54,7 @@ pub use answers::{MemberAnswer, Move, NextStep, Outcome, Withdrawal};
 pub const VOID_MAX: Duration = Duration::from_secs(30);
 
 /// A bundle in flight.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BundleInFlight {
     members: Vec<MemberInFlight>,
     /// The positions of the members that the RM has still to be asked about.
@@ -73,7 +73,7 @@ pub struct BundleInFlight {
 }
 
 /// A member of a bundle in flight.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MemberInFlight {
     /// Its placement in the table.
     pub id: AllocationId,
@@ -96,7 +96,7 @@ pub struct MemberInFlight {
 }
 
 /// An answer that a member passes at its place.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pass {
     number: u64,
     question: OpenQuestion,

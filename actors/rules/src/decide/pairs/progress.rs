@@ -16,7 +16,7 @@ use crate::values::retries::Retries;
 use crate::waiting::{Parked, WaitSet};
 
 /// The search, and what it waits for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PairSearch {
     search: Search,
     /// What the search waits for: it decides whether an offer in the phase of pairs reaches the

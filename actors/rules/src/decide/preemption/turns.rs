@@ -15,7 +15,7 @@ use crate::values::ids::NodeSlot;
 use crate::waiting::obstacle::Obstacle;
 
 /// The preemptors of one application that may search for victims later.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Turns {
     /// The time of the armed deadline, ns since the epoch.
     armed_ns: Option<i64>,

@@ -59,14 +59,14 @@ impl Count {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Family {
     expressions: Arc<[Expression]>,
     counters: SmallVec<[CounterId; 1]>,
 }
 
 /// Counts of a family's allocations, by group of a scope.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Counter {
     pub(super) scope: ScopeId,
     pub(super) family: FamilyId,
@@ -77,7 +77,7 @@ pub(super) struct Counter {
 }
 
 /// The bounds on a counter in a group, the allocation to be placed included.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Range {
     pub(super) counter: CounterId,
     pub(super) min: i64,
@@ -99,7 +99,7 @@ impl Range {
 }
 
 /// An allocation, as the counters count it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Counted {
     pub(super) node: NodeSlot,
     is_booked: bool,
@@ -115,7 +115,7 @@ impl Counted {
 }
 
 /// The effects of a change of counters on nodes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Effects {
     /// Groups that began, or ceased, to admit one more allocation.
     pub(super) flips: SmallVec<[(RangeId, Group, bool); 2]>,
@@ -137,7 +137,7 @@ pub(super) enum Wakes {
 }
 
 /// All counters, and the allocations that they count.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     families: Slots<FamilyId, Family>,
     family_of: SeededMap<Arc<[Expression]>, FamilyId>,

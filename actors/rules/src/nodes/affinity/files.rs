@@ -11,14 +11,14 @@ use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;
 
 /// Families by the tags of their members: one look-up per tag finds them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Files {
     by_key: BTreeMap<String, File>,
     /// Families that require no value under any key.
     always: Vec<FamilyId>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct File {
     by_value: SeededMap<String, Vec<FamilyId>>,
     /// Families that accept any value under this key.

@@ -21,7 +21,7 @@ use super::ids::{RangeId, SelectorId};
 /// The number of excluded nodes from which a condition may have a flag.
 pub(super) const WORTH_IT: usize = 32;
 /// The flag of a condition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Flagged {
     pub(super) flag: Option<u8>,
     /// The number of excluded nodes at which it next requests a flag.
@@ -58,7 +58,7 @@ pub(super) enum Holder {
 }
 
 /// The conditions that have flags, by flag.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Flags {
     pub(super) holders: Vec<Option<Holder>>,
 }

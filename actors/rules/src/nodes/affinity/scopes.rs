@@ -33,7 +33,7 @@ pub(super) enum Group {
 }
 
 /// A way to group nodes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Scope {
     /// The attribute; `None`: each node by itself.
     pub(super) key: Option<Arc<str>>,
@@ -43,7 +43,7 @@ pub(super) struct Scope {
     pub(super) of_node: FxHashMap<NodeSlot, ValueId>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Value {
     text: Arc<str>,
     pub(super) nodes: BTreeSet<NodeSlot>,

@@ -8,7 +8,7 @@ use crate::specs::constraint::Expression;
 use crate::values::ids::NodeSlot;
 
 /// The nodes whose attributes satisfy some expressions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::nodes) struct Selector {
     pub(super) expressions: Arc<[Expression]>,
     /// One bit for each node; `None` if there are too many selectors.

@@ -19,7 +19,7 @@ use crate::values::slots::Slots;
 const SELECTORS_MAX: usize = 4_096;
 
 /// The state of all placement constraints in use.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::nodes) struct Affinity {
     pub(super) nodes: Slots<NodeSlot, Option<Attributes>>,
     pub(super) terms: SeededMap<Arc<AskConstraint>, Arc<Terms>>,

@@ -12,14 +12,14 @@ use crate::specs::constraint::AskConstraint;
 use crate::values::ids::{AllocationId, ApplicationSlot};
 
 /// A constraint that is ready for searches. It is kept as long as it has a holder.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Terms {
     pub(super) choices: Vec<Choice>,
     pub(super) constraint: Arc<AskConstraint>,
 }
 
 /// Conditions that have to hold together, and the delay before they may be used.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) opens: Opening,
     pub(super) conditions: Vec<Condition>,

@@ -185,7 +185,7 @@ impl Reservation {
 }
 
 /// All reservations of a partition.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reservations {
     by_ask: BTreeMap<Reserver, Reservation>,
     /// The reservations by node.

@@ -30,7 +30,7 @@ const FEW: usize = 1_024;
 const MOST: usize = 65_536;
 
 /// The numbers of the last changes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Changes {
     count: u64,
     /// The number of the last change of each node, by the index of its slot.

@@ -90,7 +90,7 @@ pub struct OpenClaim {
 }
 
 /// All placements that wait for an answer, with their questions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Unsettled {
     questions: BTreeMap<u64, OpenQuestion>,
     claims: BTreeMap<u64, OpenClaim>,

@@ -27,7 +27,7 @@ const REMEMBERED: usize = 64;
 /// let [one, other] = [(); 2].map(|()| amounts.share(Resources::of(&[("vcore", 1)])));
 /// assert!(Arc::ptr_eq(&one, &other));
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SharedAmounts(Vec<Option<Arc<Resources>>>);
 
 impl SharedAmounts {
