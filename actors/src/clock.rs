@@ -3,7 +3,7 @@
 //! A reading is a base plus the time that has passed according to `tokio::time`. So a paused clock
 //! drives epoch times, too, and a simulation of weeks stamps its messages with simulated time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
@@ -24,6 +24,18 @@ impl Clock {
     pub(crate) fn now_ns(&self) -> i64 {
         let passed = i64::try_from(self.start.elapsed().as_nanos()).unwrap_or(i64::MAX);
         self.base_ns.saturating_add(passed)
+    }
+
+    /// The epoch time of an instant, ns; of one before the clock began, that of the beginning.
+    pub(crate) fn ns_at(&self, instant: Instant) -> i64 {
+        let passed = instant.saturating_duration_since(self.start).as_nanos();
+        self.base_ns.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
+    }
+
+    /// The instant of an epoch time in ns; of one before the clock began, the beginning. `None`: too far off.
+    pub(crate) fn instant_at(&self, at_ns: i64) -> Option<Instant> {
+        let passed = at_ns.saturating_sub(self.base_ns);
+        self.start.checked_add(Duration::from_nanos(u64::try_from(passed).unwrap_or(0)))
     }
 }
 

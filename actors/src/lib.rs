@@ -55,7 +55,7 @@ struct Manual;
 
 mod api;
 pub mod events;
-
+pub mod image;
 pub mod metrics;
 pub mod scheduler;
 pub mod snapshot;

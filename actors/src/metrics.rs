@@ -290,6 +290,15 @@ impl Metrics {
         }
     }
 
+    /// An application goes on in this state, in a partition that is restored.
+    pub fn application_restored(&self, to: ApplicationState) {
+        if let Some(at) = COUNTED.iter().position(|state| *state == to)
+            && !to.is_terminated()
+        {
+            self.applications[at].inc();
+        }
+    }
+
     /// The number of running applications in all partitions.
     pub fn running_applications(&self) -> i64 {
         let [running, ..] = &self.applications;

@@ -85,7 +85,7 @@ impl RunTimeShelf {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, partition: Arc<str>, run_times: Box<RunTimes>) {
+    pub(crate) fn put(&self, partition: Arc<str>, run_times: Box<RunTimes>) {
         let mut entries = self.entries();
         entries.n_put += 1;
         let number = entries.n_put;

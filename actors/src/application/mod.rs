@@ -31,6 +31,7 @@ pub(crate) mod explained;
 mod explained_gang;
 mod gang;
 mod holds;
+mod imaged;
 mod ops;
 mod parking;
 mod placeholders;
@@ -70,6 +71,7 @@ use crate::step::{
     Alarm, Baton, BatonAddress, DueOp, Ending, Listed, Op, Owner, PlaceAnswer, Placement, Resume,
     RowKey, RowSlot, RowUpdate, Settlement, Surveyor, Visited,
 };
+pub(crate) use imaged::ApplicationImage;
 
 /// Mail that the baton brings to an application.
 pub(crate) enum ApplicationMail {

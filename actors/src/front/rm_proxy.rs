@@ -38,7 +38,7 @@ use crate::front::rosters::Rosters;
 use crate::front::settings::{Settings, Threads};
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
-use crate::partition::{ApplyControl, Control};
+use crate::partition::{ApplyControl, Control, PartitionImage};
 use crate::pulse::Beat;
 
 /// An RM registers, for the first time or again. From the embedding API.
@@ -50,6 +50,8 @@ pub(crate) struct Register {
     /// Its configuration, as read; `None` if it has none.
     pub(crate) document: Option<Arc<Document>>,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
+    /// The states from which its partitions go on, by their names with the RM's prefix.
+    pub(crate) images: BTreeMap<Arc<str>, Box<PartitionImage>>,
 }
 
 /// A request of an RM. From the embedding API.
@@ -276,7 +278,7 @@ impl Receive<Beat> for RmProxy {
 
 impl Receive<Register> for RmProxy {
     fn receive(&mut self, register: Register, _ctx: &mut Context<Self>) {
-        let Register { request, document, callback } = register;
+        let Register { request, document, callback, images } = register;
         let policy_group = policy_group(&request).to_owned();
         let document = document.unwrap_or_else(|| self.settings.default_queues.of(&policy_group));
         for warning in &document.warnings {
@@ -304,6 +306,7 @@ impl Receive<Register> for RmProxy {
             users: &self.users,
             threads: &self.threads,
             had,
+            images,
         });
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
         self.sessions_so_far += 1;

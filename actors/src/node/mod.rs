@@ -24,6 +24,7 @@
 mod changing;
 mod confirming;
 mod holding;
+mod imaged;
 mod others;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::values::texts::Texts;
 use prometheus::IntGauge;
 
+pub(crate) use self::imaged::NodeImage;
 pub(crate) use self::others::{Foreign, Others};
 use crate::application::ApplicationMail;
 use crate::metrics::{ActorKind, Counted, Metrics};

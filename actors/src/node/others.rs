@@ -20,7 +20,7 @@ pub(crate) struct Foreign {
 }
 
 /// Use of a node by others.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Others {
     /// The sum that the RM reports as occupied.
     pub(super) occupied: Resources,

@@ -112,6 +112,15 @@ impl<S> Inbox<S> {
         matches!(self.entries.front(), Some(Entry::Input(Input::Unfinished(..))))
     }
 
+    /// Returns the orders and alarms that wait: what the partition owes itself.
+    pub(super) fn own_inputs(&self) -> Vec<Input> {
+        let own = |entry: &Entry<S>| match entry {
+            Entry::Input(input @ (Input::Unfinished(..) | Input::Alarm(_))) => Some(input.clone()),
+            _ => None,
+        };
+        self.entries.iter().filter_map(own).collect()
+    }
+
     /// Adds a question that goes ahead of all entries.
     pub(super) fn push_question(&mut self, question: S) {
         self.questions.push_back(question);

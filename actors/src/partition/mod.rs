@@ -28,6 +28,7 @@ mod deadlines;
 mod dynamic;
 mod ended;
 mod foreign;
+pub(crate) mod imaged;
 mod inbox;
 mod input;
 mod inquiries;
@@ -80,6 +81,8 @@ use crate::step::{
 };
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
+pub use imaged::PartitionImage;
+use imaged::Restored;
 use inbox::Inbox;
 pub(crate) use input::{
     Conclude, Control, ForeignRequest, Input, NewNode, PartitionDocument, RefusedItem, Request,
@@ -233,6 +236,8 @@ pub(crate) struct PartitionParams {
     pub(crate) tracking: Tracking,
     /// `None`: run times are not measured.
     pub(crate) run_times: Option<RunTimeShelf>,
+    /// The state from which it goes on; `None`: it begins empty.
+    pub(crate) image: Option<Box<PartitionImage>>,
 }
 
 impl Partition {
@@ -251,11 +256,20 @@ impl Partition {
             ..
         } = params;
         ctx.set_mailbox_capacity(0);
-        let mut directory = Directory::default();
-        directory.start_queues(&config.root, None, true, config.preemption.quota, &metrics);
+        let restored = params.image.map(|image| Restored::start(*image, &metrics));
+        let (books, directory, rest) = match restored {
+            Some(Restored { books, directory, step, rest }) => {
+                (books, directory, Some((step, rest)))
+            }
+            None => {
+                let mut directory = Directory::default();
+                directory.start_queues(&config.root, None, true, config.preemption.quota, &metrics);
+                let mut books = new_books(&config, &directory, &watch, nth);
+                books.quotas = QuotaUsage::new(params.quotas);
+                (books, directory, None)
+            }
+        };
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
-        let mut books = new_books(&config, &directory, &watch, nth);
-        books.quotas = QuotaUsage::new(params.quotas);
         let baton = Box::new(Baton {
             books,
             directory,
@@ -283,7 +297,7 @@ impl Partition {
             guard,
         });
         let outlet = Outlet::new(Arc::clone(&name), session.clone());
-        Self {
+        let mut partition = Self {
             name,
             config,
             names: params.names,
@@ -322,7 +336,16 @@ impl Partition {
             closing: false,
             _counted: metrics.counted(ActorKind::Partition),
             metrics,
+        };
+        match rest {
+            None => partition.begin(),
+            Some((step, rest)) => {
+                let mut baton = partition.baton.take().expect("no step has begun");
+                partition.go_on_from(step, rest, &mut baton);
+                partition.baton = Some(baton);
+            }
         }
+        partition
     }
 
     /// Records the events of the initial queues and limits.
@@ -362,7 +385,6 @@ impl Actor for Partition {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.begin();
         self.turn(ctx);
     }
 }

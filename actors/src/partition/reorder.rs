@@ -45,6 +45,7 @@ const WEIGHT_MAX: usize = 10_000;
 const GONE_MAX: usize = 10_000;
 
 /// The items that wait.
+#[derive(Clone)]
 pub(super) struct ReorderBuffer {
     window: Duration,
     weight_max: usize,
@@ -79,6 +80,7 @@ pub(super) struct Waiting {
 }
 
 /// An item in the buffer.
+#[derive(Clone)]
 struct Held {
     weight: usize,
     waiting: Waiting,

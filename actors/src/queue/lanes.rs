@@ -80,13 +80,13 @@ impl Narrowed {
 }
 
 /// The lanes of a leaf, each with its rows, in the order of their first rows.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Lanes {
     lanes: BTreeMap<LaneId, LaneRows>,
     order: OrderedTree<RowKey, LaneId, Waits>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct LaneRows {
     rows: OrderedTree<RowKey, RowSlot, Waits>,
     /// The key of the lane in the order of lanes; `None` until it is in that order.

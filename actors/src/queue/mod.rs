@@ -15,6 +15,7 @@
 //!   totals when the offer rises past it, before anything else reads them.
 
 mod facts;
+mod imaged;
 mod lanes;
 mod quota;
 mod rows;
@@ -39,6 +40,7 @@ use crate::step::{
     Baton, BatonAddress, Climbing, Frame, QueueEntry, RowKey, RowSlot, RowUpdate, Surveyor, Visited,
 };
 pub(crate) use facts::QueueFacts;
+pub(crate) use imaged::{Neighbours, QueueImage};
 pub(crate) use lanes::Narrowed;
 pub(crate) use quota::quota_delay_ns;
 pub(crate) use rows::Rank;

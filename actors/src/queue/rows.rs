@@ -36,6 +36,7 @@ pub(super) struct First<C> {
     pub(super) verdict: Verdict,
 }
 
+#[derive(Clone)]
 struct Row<C> {
     child: C,
     /// `None` while nothing is pending.
@@ -47,6 +48,7 @@ struct Row<C> {
 
 /// The children of a queue, each in a numbered row. A child is the address of an actor, or a number
 /// in tests.
+#[derive(Clone)]
 pub(super) struct Rows<C> {
     table: Slots<RowSlot, Row<C>>,
     /// The rows without a lane, in order.
@@ -63,6 +65,25 @@ impl<C> Default for Rows<C> {
             order: OrderedTree::default(),
             lanes: Lanes::default(),
             priorities: BTreeMap::new(),
+        }
+    }
+}
+
+impl<C> Rows<C> {
+    /// Returns the same rows in the same order, with other children.
+    pub(super) fn map<D>(&self, child: impl Fn(RowSlot, &C) -> D) -> Rows<D> {
+        let Self { table, order, lanes, priorities } = self;
+        let row = |slot, row: &Row<C>| Row {
+            child: child(slot, &row.child),
+            key: row.key.clone(),
+            lane: row.lane,
+            priority: row.priority,
+        };
+        Rows {
+            table: table.map(row),
+            order: order.clone(),
+            lanes: lanes.clone(),
+            priorities: priorities.clone(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod configuration;
 pub mod control;
 mod decisions;
 mod explaining;
+mod images;
 mod lists;
 mod outstanding;
 pub(crate) mod pulses;
@@ -119,7 +120,7 @@ impl SchedulerHandle {
         } else {
             Some(reading::read_in_turn(request.config.clone(), self.quotas).await?)
         };
-        let register = Register { request, document, callback };
+        let register = Register { request, document, callback, images: BTreeMap::new() };
         self.proxy.ask(register).await.map_err(|_| RegisterError::Stopped)?;
         Ok(si::RegisterResourceManagerResponse::default())
     }

@@ -59,7 +59,7 @@ impl SchedulerHandle {
     }
 
     /// The run times of a partition, wherever they are. `None`: no run has ended.
-    async fn image_of_runs(
+    pub(super) async fn image_of_runs(
         &self,
         entry: &PartitionEntry,
     ) -> Result<Option<RunTimesImage>, ReadError> {

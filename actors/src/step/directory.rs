@@ -102,6 +102,16 @@ impl QueueEntry {
     }
 }
 
+/// The lists of a directory that name applications, and the time of its next scan.
+#[derive(Clone)]
+pub(super) struct ListsOfApplications {
+    refused: BTreeSet<ApplicationSlot>,
+    unsignalled: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
+    preempt_later: BTreeSet<ApplicationSlot>,
+    for_nominations: (BTreeSet<ApplicationSlot>, usize),
+    next_quota_scan_ns: Option<i64>,
+}
+
 /// Counts of a leaf since its creation, for metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueCounts {
@@ -250,6 +260,37 @@ impl Directory {
         }
     }
 
+    /// Returns the lists that name applications.
+    pub(super) fn lists(&self) -> ListsOfApplications {
+        ListsOfApplications {
+            refused: self.refused.clone(),
+            unsignalled: self.unsignalled.clone(),
+            preempt_later: self.preempt_later.clone(),
+            for_nominations: self.for_nominations.clone(),
+            next_quota_scan_ns: self.next_quota_scan_ns,
+        }
+    }
+
+    /// Takes over lists that name applications.
+    pub(super) fn take_lists(&mut self, lists: ListsOfApplications) {
+        self.refused = lists.refused;
+        self.unsignalled = lists.unsignalled;
+        self.preempt_later = lists.preempt_later;
+        self.for_nominations = lists.for_nominations;
+        self.next_quota_scan_ns = lists.next_quota_scan_ns;
+    }
+
+    /// Makes the indices by path and by id of all queues and applications.
+    pub(super) fn index(&mut self) {
+        for (slot, entry) in self.queues.iter() {
+            self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
+        }
+        for (slot, entry) in self.applications.iter() {
+            self.application_by_id.insert(Arc::clone(&entry.id), slot);
+            self.application_by_hash.insert(&entry.id, slot);
+        }
+    }
+
     /// Returns every application, by slot.
     pub(crate) fn all_applications(&self) -> impl DoubleEndedIterator<Item = &ApplicationEntry> {
         self.applications.values()
@@ -314,7 +355,7 @@ impl Directory {
 }
 
 /// The lists of the directory that an application is on.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Listed {
     /// Its leaf lists it as accepted and allocating.
     is_allocating: bool,

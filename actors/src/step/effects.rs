@@ -97,7 +97,20 @@ impl PreemptionRequest {
     }
 }
 
+impl Deadlines {
+    /// The last number given.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+}
+
 impl StepEffects {
+    /// Returns no effects, where this was the last number given to a deadline.
+    pub(crate) fn after_deadline(last: u64) -> Self {
+        let deadlines = Deadlines { last, ..Deadlines::default() };
+        Self { deadlines, ..Self::default() }
+    }
+
     /// Whether the partition has to carry out an effect before the next visit begins. Notices and
     /// deadlines can wait.
     pub(super) fn call_home(&self) -> bool {

@@ -12,7 +12,7 @@ use monoceros_rules::values::ids::ApplicationSlot;
 
 /// The applications that wait for a node, by node and by application. Both maps hold the same
 /// pairs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Named {
     by_node: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
     by_application: BTreeMap<ApplicationSlot, BTreeSet<Arc<str>>>,

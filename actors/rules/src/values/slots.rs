@@ -191,6 +191,18 @@ impl<S: Slot, T> Slots<S, T> {
         places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.as_ref()?)))
     }
 
+    /// Returns a table with an entry of its own for each entry of this one. The next new entries of
+    /// both get the same slots.
+    pub fn map<U>(&self, mut of: impl FnMut(S, &T) -> U) -> Slots<S, U> {
+        let mut at = 0;
+        let mut place = |place: &Option<T>| {
+            at += 1;
+            place.as_ref().map(|entry| of(S::at(index_of(at - 1)), entry))
+        };
+        let parts = self.parts.iter().map(|part| part.iter().map(&mut place).collect()).collect();
+        Slots { parts, bound: self.bound, free: self.free.clone(), slot: PhantomData }
+    }
+
     /// Returns every entry in the order of the slots.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.parts.iter().flatten().flatten()

@@ -63,7 +63,7 @@ use crate::front::settings::Settings;
 use crate::front::translate::Translator;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
-use crate::partition::{Close, Control, PartitionDocument};
+use crate::partition::{Close, Control, PartitionDocument, PartitionImage};
 use crate::session::{BATCH, BarrierPassed, Delivery, Notice, gather};
 use held_back::{Deferred, Resolving};
 use link::PartitionLink;
@@ -105,6 +105,8 @@ pub(crate) struct SessionParams<'a> {
     pub(crate) threads: &'a PartitionThreads,
     /// The usage of the session that this one replaces.
     pub(crate) had: Held,
+    /// The states from which partitions go on, by their names with the RM's prefix.
+    pub(crate) images: BTreeMap<Arc<str>, Box<PartitionImage>>,
 }
 
 /// A session that was started.
@@ -169,7 +171,7 @@ pub(crate) struct Rm {
 impl Rm {
     /// Starts the session and its partitions.
     pub(crate) fn start_with(params: SessionParams<'_>) -> Started {
-        let SessionParams { id, build_info, in_force, callback, .. } = params;
+        let SessionParams { id, build_info, in_force, callback, mut images, .. } = params;
         params.metrics.actor_named(ActorKind::Rm, id);
         let document = Arc::clone(&in_force.document);
         let (roster, silence) = (Roster::default(), Silence::default());
@@ -217,7 +219,8 @@ impl Rm {
             let mut rm = rm(Mailbox::new(ctx.address(), params.metrics));
             for PartitionDocument { config, .. } in &document.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
-                rm.start_partition(name, Arc::clone(config));
+                let image = images.remove(&name);
+                rm.start_partition(name, Arc::clone(config), image);
             }
             rm
         });

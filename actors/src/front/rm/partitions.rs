@@ -12,13 +12,23 @@ use crate::front::rosters::PartitionEntry;
 use crate::front::settings::Threads;
 use crate::mailbox::{Mailbox, Receive};
 use crate::metrics::ActorKind;
-use crate::partition::{Abandon, ApplyControl, Partition, PartitionParams, UnknownNodes};
+use crate::partition::{
+    Abandon, ApplyControl, Partition, PartitionImage, PartitionParams, UnknownNodes,
+};
 use crate::session::{PartitionClosed, PartitionLost, SessionLink};
 
 impl Rm {
-    pub(super) fn start_partition(&mut self, name: Arc<str>, config: Arc<PartitionConfig>) {
+    pub(super) fn start_partition(
+        &mut self,
+        name: Arc<str>,
+        config: Arc<PartitionConfig>,
+        image: Option<Box<PartitionImage>>,
+    ) {
         let users = self.users.of(&name, &config.resolver);
         self.names.hold_all_of(&config.names);
+        if let Some(image) = &image {
+            self.names.hold_all_of(&image.names);
+        }
         self.metrics.actor_named(ActorKind::Partition, &name);
         let nth = self.partitions_so_far;
         self.partitions_so_far += 1;
@@ -44,6 +54,7 @@ impl Rm {
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking(),
             run_times: self.settings.run_times.clone(),
+            image,
         };
         let is_first = self.partitions.is_empty();
         let seat = match self.settings.threads {

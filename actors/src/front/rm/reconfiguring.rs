@@ -223,7 +223,7 @@ impl Rm {
         for (name, PartitionDocument { config, .. }) in new {
             if !self.partitions.contains_key(&name) {
                 tracing::info!(rm = %self.id, partition = %name, "new partition");
-                self.start_partition(name, config);
+                self.start_partition(name, config, None);
             }
         }
         tracing::info!(rm = %self.id, checksum = self.in_force.document.checksum, "new configuration");

@@ -4,7 +4,7 @@
 use crate::api::predicates::Predicates;
 
 /// The settings of the RM's control messages.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::partition) struct Controls {
     /// Decisions are on hold.
     pub(in crate::partition) on_hold: bool,

@@ -5,16 +5,27 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::step::{Alarm, Deadlines};
 
 /// All deadlines. Of those due at the same time, the one that was armed first comes first.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::partition) struct DeadlineList {
     /// Deadlines by due time and number, with the number that disarms each, if it has one.
     in_order: BTreeMap<(Instant, u64), (Option<u64>, Alarm)>,
     next: u64,
     /// The position in the order of each deadline that can be disarmed.
     by_number: BTreeMap<u64, (Instant, u64)>,
+}
+
+/// A deadline as data.
+#[derive(Clone, Debug)]
+pub(crate) struct DueAlarm {
+    /// ns since the epoch.
+    at_ns: i64,
+    /// The number by which it can be disarmed, if it can.
+    number: Option<u64>,
+    alarm: Alarm,
 }
 
 impl DeadlineList {
@@ -37,12 +48,36 @@ impl DeadlineList {
     fn arm(&mut self, now: Instant, wait: Duration, number: Option<u64>, alarm: Alarm) {
         // A wait beyond what the clock can hold never ends.
         let Some(due) = now.checked_add(wait) else { return };
+        self.arm_at(due, number, alarm);
+    }
+
+    fn arm_at(&mut self, due: Instant, number: Option<u64>, alarm: Alarm) {
         let place = (due, self.next);
         self.next += 1;
         if let Some(number) = number {
             self.by_number.insert(number, place);
         }
         self.in_order.insert(place, (number, alarm));
+    }
+
+    /// Returns every deadline, in the order in which they are due.
+    pub(in crate::partition) fn image(&self, clock: &Clock) -> Vec<DueAlarm> {
+        let in_order = self.in_order.iter();
+        let due = |(&(due, _), (number, alarm)): (&(Instant, u64), &(Option<u64>, Alarm))| {
+            DueAlarm { at_ns: clock.ns_at(due), number: *number, alarm: alarm.clone() }
+        };
+        in_order.map(due).collect()
+    }
+
+    /// Builds the list of these deadlines, which are in their order.
+    pub(in crate::partition) fn restored(due: Vec<DueAlarm>, clock: &Clock) -> Self {
+        let mut list = Self::default();
+        for DueAlarm { at_ns, number, alarm } in due {
+            if let Some(at) = clock.instant_at(at_ns) {
+                list.arm_at(at, number, alarm);
+            }
+        }
+        list
     }
 
     /// Returns the time at which the earliest deadline is due.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::step::QueueSlot;
 
 /// The empty dynamic queues, with the time since when each is empty.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::partition) struct EmptyQueues {
     /// ns since the epoch.
     since: BTreeMap<QueueSlot, i64>,

@@ -3,6 +3,7 @@
 use monoceros_rules::applications::ended::{Ended, EndedApplications, Expired};
 
 /// Terminated applications. One deadline at most is armed for all of them.
+#[derive(Clone)]
 pub(in crate::partition) struct Kept {
     applications: EndedApplications,
     is_armed: bool,

@@ -12,7 +12,7 @@ use monoceros_rules::values::ids::NodeSlot;
 use monoceros_rules::values::resources::{Resources, Sum};
 
 /// The foreign allocations of a partition: by key, the node and the amount.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::partition) struct ForeignTable {
     entries: BTreeMap<Arc<str>, (NodeSlot, Resources)>,
     sum: Resources,

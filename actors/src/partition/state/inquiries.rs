@@ -20,6 +20,8 @@ pub(in crate::partition) struct Inquiries<A> {
     /// The latest request of each preemptor.
     wants: BTreeMap<Preemptor, PreemptionRequest>,
     pub(in crate::partition) open: Option<(u64, A)>,
+    /// The preemptor whose search was begun last, with the time since which it had waited.
+    begun: Option<(i64, PreemptionRequest)>,
     /// Whether a search was begun since the caller last asked for this.
     has_just_searched: bool,
 }
@@ -27,7 +29,7 @@ pub(in crate::partition) struct Inquiries<A> {
 impl<A> Default for Inquiries<A> {
     fn default() -> Self {
         let (waiting, wants) = (BTreeSet::new(), BTreeMap::new());
-        Self { waiting, wants, open: None, has_just_searched: false }
+        Self { waiting, wants, open: None, begun: None, has_just_searched: false }
     }
 }
 
@@ -62,9 +64,19 @@ impl<A> Inquiries<A> {
 
     /// Takes the next preemptor, unless a question is open.
     pub(in crate::partition) fn next(&mut self) -> Option<PreemptionRequest> {
-        let (_, next) = self.open.is_none().then(|| self.waiting.pop_first())??;
+        let (since_ns, next) = self.open.is_none().then(|| self.waiting.pop_first())??;
         self.has_just_searched = true;
-        self.wants.remove(&next)
+        let request = self.wants.remove(&next)?;
+        self.begun = Some((since_ns, request));
+        Some(request)
+    }
+
+    /// Returns every preemptor that waits, in order, with the time since which it does. One whose
+    /// questions are open is the first: whoever goes on from here has to search for it anew.
+    pub(in crate::partition) fn image(&self) -> Vec<(i64, PreemptionRequest)> {
+        let open = self.begun.filter(|_| self.is_open());
+        let wants = |(since_ns, who): &(i64, Preemptor)| Some((*since_ns, *self.wants.get(who)?));
+        open.into_iter().chain(self.waiting.iter().filter_map(wants)).collect()
     }
 }
 

@@ -12,7 +12,7 @@ mod scale_up;
 mod task;
 
 pub(super) use controls::Controls;
-pub(super) use deadlines::DeadlineList;
+pub(super) use deadlines::{DeadlineList, DueAlarm};
 pub(super) use empty_queues::EmptyQueues;
 pub(super) use ended::Kept;
 pub(super) use foreign::ForeignTable;

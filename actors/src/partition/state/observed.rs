@@ -16,7 +16,7 @@ pub(crate) enum ObservedKind {
 }
 
 /// The newest measurements, by the name under which they were reported.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::partition) struct ObservedTable {
     pub(in crate::partition) nodes: BTreeMap<Arc<str>, Observed>,
     /// Measurements of allocations, by UUID or by key.

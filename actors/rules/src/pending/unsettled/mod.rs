@@ -149,6 +149,11 @@ impl Unsettled {
         self.last_bundle = nth << NUMBER_BITS;
     }
 
+    /// Returns the number of every question that is not answered, in order.
+    pub fn open_questions(&self) -> BTreeSet<u64> {
+        self.questions.keys().chain(self.claims.keys()).copied().collect()
+    }
+
     /// Returns the number of a bundle that is in flight from now on.
     pub fn next_bundle(&mut self) -> u64 {
         self.last_bundle += 1;

@@ -1,0 +1,70 @@
+//! Images of resource managers: taken from a running scheduler, and restored in another.
+
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::runtimes::RunTimes;
+
+use super::SchedulerHandle;
+use super::reading;
+use super::slices::ask;
+use crate::api::callback::ResourceManagerCallback;
+use crate::api::outcomes::{ConfigurationError, RegisterError};
+use crate::front::rm_proxy::{Register, check_rm_id};
+use crate::image::{PartitionImage, ResourceManagerImage};
+use crate::partition::surveys;
+use crate::run_times::RunTimesOf;
+
+impl SchedulerHandle {
+    /// The state of a resource manager; an empty id means the only one. Each partition is read
+    /// between two of its steps, and decides nothing meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::configuration`], and [`ConfigurationError::PartitionLost`] if a partition ended meanwhile.
+    pub async fn image(&self, rm_id: &str) -> Result<ResourceManagerImage, ConfigurationError> {
+        let configuration = self.configuration(rm_id).await?;
+        let lost = || ConfigurationError::PartitionLost(configuration.rm_id.clone());
+        let entries = self.partitions_of(&configuration.rm_id, None).map_err(|_| lost())?;
+        let (mut partitions, mut run_times) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let image = self.image_of_runs(&entry).await.map_err(|_| lost())?;
+            let of = |image| RunTimesOf { partition: entry.name.to_string(), image };
+            run_times.extend(image.map(of));
+            partitions.push(*ask(&entry, surveys::Image::new).await.map_err(|_| lost())?);
+        }
+        Ok(ResourceManagerImage { configuration, partitions, run_times })
+    }
+
+    /// Registers a resource manager that goes on from this state. Its predicates are asked within the
+    /// step, and placements that waited for an answer have passed. Times go on from
+    /// [`SchedulerBuilder::epoch_ns`](crate::SchedulerBuilder::epoch_ns), which should be that of the image.
+    ///
+    /// # Errors
+    /// As a registration.
+    pub async fn restore(
+        &self,
+        image: ResourceManagerImage,
+        callback: Arc<dyn ResourceManagerCallback>,
+    ) -> Result<(), RegisterError> {
+        let ResourceManagerImage { configuration, partitions, run_times } = image;
+        check_rm_id(&configuration.rm_id)?;
+        for RunTimesOf { partition, image } in run_times {
+            if let Some(shelf) = &self.run_times {
+                let restored = RunTimes::restored(shelf.settings(), &image);
+                shelf.put(Arc::from(partition), Box::new(restored));
+            }
+        }
+        let document = reading::read(configuration.config.clone()).await?;
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: configuration.rm_id,
+            policy_group: configuration.policy_group,
+            config: configuration.config,
+            extra_config: configuration.extra_config.into_iter().collect(),
+            ..si::RegisterResourceManagerRequest::default()
+        };
+        let of = |image: PartitionImage| (Arc::clone(&image.name), Box::new(image));
+        let images = partitions.into_iter().map(of).collect();
+        let register = Register { request, document: Some(document), callback, images };
+        self.proxy.ask(register).await.map_err(|_| RegisterError::Stopped)
+    }
+}
