@@ -37,6 +37,10 @@ pub(crate) const ONE_LEAF: &str =
 /// Epoch time at the beginning of every script, s.
 pub(crate) const BEGIN_S: i64 = 1_000;
 
+/// The number of steps after which another scheduler goes on. Every step would cost the whole run of the
+/// scenarios half a minute more.
+const FORKS_EVERY: usize = 3;
+
 /// Ways to run a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
@@ -51,6 +55,8 @@ pub(crate) enum How {
     Later(usize),
     /// Like [`Self::Later`], with the books checked at every offer and random answers.
     Dice(usize),
+    /// Another scheduler goes on from the state of this one, again and again ([`FORKS_EVERY`]).
+    Forked,
 }
 
 /// The result of a script.
@@ -62,11 +68,11 @@ pub(crate) struct Played {
     pub(crate) wrong: Vec<String>,
 }
 
-/// Plays the script with default settings and in three other ways, which must agree, and compares
+/// Plays the script with default settings and in four other ways, which must agree, and compares
 /// the notifications.
 #[track_caller]
 pub(crate) fn check(text: &str, expect: &Expect) {
-    check_also(text, expect, &[How::OneAtATime, How::Watched, How::Later(1)]);
+    check_also(text, expect, &[How::OneAtATime, How::Watched, How::Later(1), How::Forked]);
 }
 
 /// Plays the script with default settings and in these ways, which must agree, and compares the
@@ -191,12 +197,16 @@ pub(crate) struct World {
     /// Whether the scheduler failed to settle once, and would fail again.
     stands_still: bool,
     how: How,
+    /// The number of steps after which nothing was left to decide.
+    n_settled: usize,
+    /// The age of asks that may reserve, and how long reservations wait, if a script says so.
+    reservations: Option<(Option<Duration>, Duration)>,
 }
 
 fn builder(how: How) -> SchedulerBuilder {
     let builder = Scheduler::builder().epoch_ns(BEGIN_S * 1_000_000_000);
     match how {
-        How::Plain | How::Later(_) => builder,
+        How::Plain | How::Later(_) | How::Forked => builder,
         How::OneAtATime => builder.decisions_per_trip(1),
         How::Watched | How::Dice(_) => builder.compare_with_full_search(),
     }
@@ -215,6 +225,8 @@ impl World {
             played: Played::default(),
             stands_still: false,
             how,
+            n_settled: 0,
+            reservations: None,
         }
     }
 
@@ -275,8 +287,8 @@ impl World {
             }
             Step::Reservations { delay, timeout } => {
                 assert!(self.sides.is_empty(), "`{step}` comes before anything else");
-                let builder = builder(self.how).reservation_delay(*delay);
-                let scheduler = builder.reservation_wait_timeout(*timeout).start_local().unwrap();
+                self.reservations = Some((*delay, *timeout));
+                let scheduler = self.builder().start_local().unwrap();
                 std::mem::replace(&mut self.scheduler, scheduler).shutdown().await;
             }
             Step::Wait(time) => {
@@ -287,6 +299,39 @@ impl World {
             Step::Quiet => self.is_quiet().await,
             Step::Show(show) => self.show(*show).await,
         }
+        if self.how == How::Forked && !step.leaves_work() {
+            self.n_settled += 1;
+            if self.n_settled.is_multiple_of(FORKS_EVERY) {
+                self.fork().await;
+            }
+        }
+    }
+
+    fn builder(&self) -> SchedulerBuilder {
+        let builder = builder(self.how);
+        match self.reservations {
+            None => builder,
+            Some((delay, timeout)) => {
+                builder.reservation_delay(delay).reservation_wait_timeout(timeout)
+            }
+        }
+    }
+
+    /// Has another scheduler go on from the state of this one.
+    async fn fork(&mut self) {
+        let mut images = Vec::new();
+        for (rm, side) in &self.sides {
+            if side.is_lost {
+                return;
+            }
+            images.push((self.scheduler.image(rm).await.unwrap(), Arc::clone(&side.recorder)));
+        }
+        let Some(at_ns) = images.iter().map(|(image, _)| image.at_ns()).max() else { return };
+        let fork = self.builder().epoch_ns(at_ns).start_local().unwrap();
+        for (image, recorder) in images {
+            fork.restore(image, recorder).await.unwrap();
+        }
+        std::mem::replace(&mut self.scheduler, fork).shutdown().await;
     }
 
     /// Notifications, shown content and faults since the last call.
@@ -533,7 +578,10 @@ impl World {
         let side = self.sides.get_mut(rm).unwrap();
         let mut wrong = facts.check();
         wrong.extend(side.judge.settles(&facts, &nodes));
-        wrong.extend(side.decided.settles(&kept.rows));
+        // A fork has no records of the decisions before it.
+        if self.how != How::Forked {
+            wrong.extend(side.decided.settles(&kept.rows));
+        }
         wrong.extend(side.recorder.counted().settles(&facts));
         self.played.wrong.extend(wrong);
     }

@@ -321,6 +321,13 @@ pub(crate) enum Step {
     Show(Show),
 }
 
+impl Step {
+    /// Whether the scheduler may have work left after this step.
+    pub(crate) fn leaves_work(&self) -> bool {
+        matches!(self, Self::Send { waits: false, .. } | Self::Confirm { waits: false, .. })
+    }
+}
+
 /// A whole scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Script(pub(crate) Vec<Step>);
