@@ -19,7 +19,7 @@ use monoceros_rules::waiting::Declined;
 use super::Application;
 use crate::metrics::{ActorKind, Metrics};
 use crate::queue::{Queue, QueueFacts};
-use crate::step::{BatonAddress, Listed, Owner, RowSlot};
+use crate::step::{Baton, BatonAddress, Imaged, Listed, Owner, RowSlot};
 
 /// The state of an application: all that its actor keeps, without addresses.
 #[derive(Clone)]
@@ -44,8 +44,16 @@ pub(crate) struct ApplicationImage {
 }
 
 impl Application {
+    /// Gives its state to the image under way, if that has not got it. Called whenever the baton comes,
+    /// before anything changes.
+    pub(super) fn give_image(&mut self, baton: &mut Baton) {
+        if let Some(gathering) = baton.imaging.wants(&mut self.imaged) {
+            gathering.applications.push(self.image());
+        }
+    }
+
     /// Returns the state of the application between two steps.
-    pub(crate) fn image(&self) -> ApplicationImage {
+    fn image(&self) -> ApplicationImage {
         let Self {
             slot,
             book,
@@ -66,6 +74,7 @@ impl Application {
             // A cache: it is filled again when the next allocation ends.
             run_classes: _,
             listed,
+            imaged: _,
             changes,
             metrics: _,
             _counted: _,
@@ -117,6 +126,7 @@ impl Application {
             turns: image.turns,
             run_classes: None,
             listed: image.listed,
+            imaged: Imaged::default(),
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
             metrics,

@@ -68,8 +68,8 @@ use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts, QueueMail};
 use crate::step::{
-    Alarm, Baton, BatonAddress, DueOp, Ending, Listed, Op, Owner, PlaceAnswer, Placement, Resume,
-    RowKey, RowSlot, RowUpdate, Settlement, Surveyor, Visited,
+    Alarm, Baton, BatonAddress, DueOp, Ending, Imaged, Listed, Op, Owner, PlaceAnswer, Placement,
+    Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor, Visited,
 };
 pub(crate) use imaged::ApplicationImage;
 
@@ -145,6 +145,7 @@ pub(crate) struct Application {
     /// The classes of its run times; `None` until one of its allocations has ended.
     run_classes: Option<Box<ClassCache>>,
     listed: Listed,
+    imaged: Imaged,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
@@ -158,6 +159,7 @@ impl Application {
         run_limit_ms: Option<NonZeroU64>,
         leaf: Arc<BatonAddress<Queue>>,
         leaf_facts: Arc<QueueFacts>,
+        imaged: Imaged,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
@@ -179,6 +181,7 @@ impl Application {
             turns: None,
             run_classes: None,
             listed: Listed::default(),
+            imaged,
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
             metrics,
@@ -296,6 +299,7 @@ impl Visited for Application {
     }
 
     fn visit(&mut self, mut baton: Box<Baton>, mail: ApplicationMail, _ctx: &mut Self::Context) {
+        self.give_image(&mut baton);
         match mail {
             ApplicationMail::Visit(ops) => self.ordered(baton, ops),
             ApplicationMail::Offer => {
@@ -348,6 +352,7 @@ impl Handler<Resumed> for Application {
     type Result = ();
 
     fn handle(&mut self, Resumed { mut baton, resume }: Resumed, _ctx: &mut Self::Context) {
+        self.give_image(&mut baton);
         let _timer = baton.tally.message(ActorKind::Application);
         self.go_on(baton, resume.priority, &resume.delta);
     }
@@ -357,6 +362,7 @@ impl Handler<Answered> for Application {
     type Result = ();
 
     fn handle(&mut self, Answered { mut baton, answers }: Answered, _ctx: &mut Self::Context) {
+        self.give_image(&mut baton);
         let _timer = baton.tally.message(ActorKind::Application);
         self.visited(baton, |application, baton, effects| {
             for (question, settlement) in answers {
@@ -377,6 +383,7 @@ impl Handler<Attached> for Application {
     type Result = ();
 
     fn handle(&mut self, Attached { mut baton, row }: Attached, _ctx: &mut Self::Context) {
+        self.give_image(&mut baton);
         let _timer = baton.tally.message(ActorKind::Application);
         self.row = Some(row);
         baton.go_home();

@@ -10,6 +10,7 @@ use monoceros_rules::values::texts::Texts;
 
 use super::{Node, Others};
 use crate::metrics::{ActorKind, Metrics};
+use crate::step::{Baton, Imaged};
 
 /// The state of a node: all that its actor keeps.
 #[derive(Clone)]
@@ -27,8 +28,16 @@ pub(crate) struct NodeImage {
 }
 
 impl Node {
+    /// Gives its state to the image under way, if that has not got it. Called whenever the baton comes,
+    /// before anything changes.
+    pub(super) fn give_image(&mut self, baton: &mut Baton) {
+        if let Some(gathering) = baton.imaging.wants(&mut self.imaged) {
+            gathering.nodes.push(self.image());
+        }
+    }
+
     /// Returns the state of the node between two steps.
-    pub(crate) fn image(&self) -> NodeImage {
+    fn image(&self) -> NodeImage {
         let Self {
             slot,
             id,
@@ -40,6 +49,7 @@ impl Node {
             draining,
             ready,
             available,
+            imaged: _,
             metrics: _,
             _counted: _,
         } = self;
@@ -77,6 +87,7 @@ impl Node {
             draining: image.draining,
             ready: image.ready,
             available: image.available,
+            imaged: Imaged::default(),
             _counted: metrics.counted(ActorKind::Node),
             metrics,
         }

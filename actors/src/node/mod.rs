@@ -47,8 +47,8 @@ use crate::application::ApplicationMail;
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
 use crate::step::{
-    Answers, Baton, Consequences, NodeChange, NodeWork, Passed, PlaceAnswer, Placement, Surveyor,
-    Visited,
+    Answers, Baton, Consequences, Imaged, NodeChange, NodeWork, Passed, PlaceAnswer, Placement,
+    Surveyor, Visited,
 };
 
 /// Mail that the baton brings to a node.
@@ -105,6 +105,7 @@ pub(crate) struct Node {
     pub(crate) draining: bool,
     pub(crate) ready: bool,
     available: Resources,
+    pub(crate) imaged: Imaged,
     metrics: Arc<Metrics>,
     _counted: Counted,
 }
@@ -144,6 +145,7 @@ impl Node {
             draining,
             ready,
             available,
+            imaged: Imaged::default(),
             _counted: metrics.counted(ActorKind::Node),
             metrics,
         }
@@ -397,7 +399,8 @@ impl Visited for Node {
         &mut baton.mail.node
     }
 
-    fn visit(&mut self, baton: Box<Baton>, mail: NodeMail, _ctx: &mut Self::Context) {
+    fn visit(&mut self, mut baton: Box<Baton>, mail: NodeMail, _ctx: &mut Self::Context) {
+        self.give_image(&mut baton);
         match mail {
             NodeMail::Place(placement) => self.asked(baton, placement),
             NodeMail::Work(consequences) => self.worked(baton, *consequences),
@@ -449,6 +452,7 @@ impl Handler<Confirm> for Node {
 
     fn handle(&mut self, confirm: Confirm, _ctx: &mut Self::Context) {
         let Confirm { mut baton, passed, mut answers } = confirm;
+        self.give_image(&mut baton);
         let _timer = baton.tally.message(ActorKind::Node);
         let settlement = self.confirm(&passed, &mut baton);
         answers.settled.extend(settlement.map(|settlement| (passed.question, settlement)));
@@ -460,6 +464,7 @@ impl Handler<Visit> for Node {
     type Result = ();
 
     fn handle(&mut self, Visit { mut baton, change }: Visit, _ctx: &mut Self::Context) {
+        self.give_image(&mut baton);
         let _timer = baton.tally.message(ActorKind::Node);
         let leaves = matches!(change, NodeChange::Leave);
         let report = self.change(change, &mut baton);

@@ -231,6 +231,7 @@ fn enter_directory(
         run_limit_ms,
         leaf_address,
         facts,
+        baton.imaging.of_new(),
         metrics,
     ));
     let state = ApplicationState::New;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::books::Books;
 use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::specs::quotas;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::{NAMES_MAX, NameHolder};
 use monoceros_rules::values::slots::Slots;
@@ -36,8 +37,8 @@ use crate::metrics::Metrics;
 use crate::node::{Node, NodeImage};
 use crate::queue::{Neighbours, Queue, QueueImage};
 use crate::step::{
-    Addresses, Baton, BatonAddress, Directory, DirectoryImage, PreemptionRequest, QueueSlot,
-    RowSlot, StepEffects,
+    Addresses, Baton, BatonAddress, Directory, DirectoryImage, Gathering, PreemptionRequest,
+    QueueSlot, Route, RowSlot, StepEffects,
 };
 
 /// The state of a partition between two steps.
@@ -87,9 +88,24 @@ pub(super) struct Rest {
     inbox: Vec<Input>,
 }
 
+/// The memory of actors, as quotas count it, after which a slice ends: to copy it takes some 0.1 ms.
+const BYTES_PER_SLICE: u64 = 512 * quotas::ASK_BYTES;
+/// The memory that a node counts as.
+const NODE_BYTES: u64 = 8 * quotas::ASK_BYTES;
+
+/// An image that is begun and not complete: its queues, its books and the partition's own state are of
+/// the step at which it was begun, and so are the states that the baton gathers.
+pub(super) struct ImageUnderWay {
+    /// The image, without applications, nodes and allocations.
+    begun: PartitionImage,
+    /// The indices of the slots from which actors are still to be visited.
+    next_application: usize,
+    next_node: usize,
+}
+
 impl Partition {
-    /// Returns the state of the partition, whose actors have these states.
-    pub(super) fn image(&self, actors: ActorImages, baton: &Baton) -> PartitionImage {
+    /// Begins an image of the partition, whose queues have these states.
+    pub(super) fn begin_image(&mut self, queues: Vec<QueueImage>, baton: &mut Baton) {
         let rest = Rest {
             may_decide: self.may_decide,
             capacity_changed: self.capacity_changed,
@@ -110,16 +126,71 @@ impl Partition {
         };
         let names = NameHolder::new(NAMES_MAX);
         names.hold_all_of(&self.names);
-        PartitionImage {
+        let allocations = std::mem::take(&mut baton.books.allocations);
+        let books = baton.books.clone();
+        baton.books.allocations = allocations;
+        baton.books.allocations.begin_copy();
+        baton.imaging.begin();
+        let begun = PartitionImage {
             names: Arc::new(names),
             name: Arc::clone(&self.name),
             at_ns: baton.now_ns,
             step: self.steps,
-            actors,
-            books: baton.books.clone(),
+            actors: ActorImages { queues, ..ActorImages::default() },
+            books,
             directory: baton.directory.image(),
             rest,
+        };
+        self.image = Some(Box::new(ImageUnderWay { begun, next_application: 0, next_node: 0 }));
+    }
+
+    /// Returns the next actors to be visited for the image: as many as take some 0.1 ms, at least one.
+    pub(super) fn next_for_image(&mut self, baton: &Baton) -> Route {
+        let Some(image) = &mut self.image else { return Route::default() };
+        let directory = &baton.directory;
+        let (mut applications, mut nodes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while bytes < BYTES_PER_SLICE && image.next_application < directory.applications.bound() {
+            let slot = ApplicationSlot::at(index_of(image.next_application));
+            image.next_application += 1;
+            if let Some(entry) = directory.application(slot) {
+                bytes += entry.held.bytes;
+                applications.push(slot);
+            }
         }
+        while bytes < BYTES_PER_SLICE && image.next_node < directory.nodes.bound() {
+            let slot = NodeSlot::at(index_of(image.next_node));
+            image.next_node += 1;
+            if directory.node(slot).is_some() {
+                bytes += NODE_BYTES;
+                nodes.push(slot);
+            }
+        }
+        Route::default().applications(applications).nodes(nodes)
+    }
+
+    /// Copies a further part of the allocations of the image, and returns the image once it is
+    /// complete. `None`: there is no image under way.
+    pub(super) fn go_on_with_image(
+        &mut self,
+        baton: &mut Baton,
+    ) -> Option<Option<Box<PartitionImage>>> {
+        let has_more = baton.books.allocations.go_on_copying();
+        let image = self.image.as_ref()?;
+        let directory = &baton.directory;
+        if has_more
+            || image.next_application < directory.applications.bound()
+            || image.next_node < directory.nodes.bound()
+        {
+            return Some(None);
+        }
+        let mut image = self.image.take()?.begun;
+        let Gathering { mut applications, mut nodes } = baton.imaging.end()?;
+        // The order in which steps came to the actors says nothing.
+        applications.sort_unstable_by_key(|application| application.slot);
+        nodes.sort_unstable_by_key(|node| node.slot);
+        (image.actors.applications, image.actors.nodes) = (applications, nodes);
+        image.books.allocations = baton.books.allocations.end_copy()?;
+        Some(Some(Box::new(image)))
     }
 
     /// Goes on from the rest of an image; books and directory are those of the image already.
@@ -162,6 +233,10 @@ impl Partition {
             }
         }
     }
+}
+
+fn index_of(at: usize) -> u32 {
+    u32::try_from(at).expect("fewer than four billion actors of a kind")
 }
 
 /// The books and the directory of a partition that is restored, with the rest of its image.

@@ -76,13 +76,13 @@ use crate::pulse::Beat;
 use crate::run_times::{MeasuredRuns, RunTimeShelf};
 use crate::session::Outlet;
 use crate::step::{
-    AwaitsAnswers, Barrier, Baton, BatonAddress, Directory, Gathered, Guard, Mail, Offering,
-    Services, SessionLink, StepEffects, StepSettings, Survey, Visited,
+    AwaitsAnswers, Barrier, Baton, BatonAddress, Directory, Gathered, Guard, Imaging, Mail,
+    Offering, Services, SessionLink, StepEffects, StepSettings, Survey, Visited,
 };
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
 pub use imaged::PartitionImage;
-use imaged::Restored;
+use imaged::{ImageUnderWay, Restored};
 use inbox::Inbox;
 pub(crate) use input::{
     Conclude, Control, ForeignRequest, Input, NewNode, PartitionDocument, RefusedItem, Request,
@@ -208,6 +208,8 @@ pub(crate) struct Partition {
     state_since_ns: i64,
     /// A proposed configuration: no step begins until it is concluded.
     proposal: Option<Proposal>,
+    /// The image under way.
+    image: Option<Box<ImageUnderWay>>,
     controls: Controls,
     closing: bool,
     metrics: Arc<Metrics>,
@@ -293,6 +295,7 @@ impl Partition {
             tally: Tally::new(&metrics),
             decisions: Decisions::new(params.decisions),
             run_times: MeasuredRuns::new(Arc::clone(&name), params.run_times),
+            imaging: Imaging::default(),
             mail: Mail::default(),
             guard,
         });
@@ -332,6 +335,7 @@ impl Partition {
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,
+            image: None,
             controls: Controls::default(),
             closing: false,
             _counted: metrics.counted(ActorKind::Partition),

@@ -67,7 +67,9 @@ impl Partition {
         baton.note_node(slot, Node::counted(&attributes));
         let total = Arc::clone(baton.books.nodes.total(slot));
         let metrics = Arc::clone(baton.tally.shared());
-        let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
+        let mut node =
+            Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
+        node.imaged = baton.imaging.of_new();
         baton.books.nodes.set_attributes(slot, &node.attributes);
         baton.books.nodes.note_drained(slot, node.draining && node.ready);
         baton.directory.nodes.insert_at(slot, BatonAddress::start(node));

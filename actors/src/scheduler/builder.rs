@@ -408,6 +408,7 @@ impl SchedulerBuilder {
             clock,
             quotas,
             run_times,
+            image_turn: Arc::default(),
             ended,
         })
     }

@@ -5,23 +5,27 @@ use std::sync::Arc;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::runtimes::RunTimes;
 
+use tokio::sync::oneshot;
+
 use super::SchedulerHandle;
 use super::reading;
 use super::slices::ask;
 use crate::api::callback::ResourceManagerCallback;
-use crate::api::outcomes::{ConfigurationError, RegisterError};
+use crate::api::outcomes::{ConfigurationError, ReadError, RegisterError};
 use crate::front::rm_proxy::{Register, check_rm_id};
+use crate::front::rosters::PartitionEntry;
 use crate::image::{PartitionImage, ResourceManagerImage};
-use crate::partition::surveys;
+use crate::partition::surveys::{self, ReadOn};
 use crate::run_times::RunTimesOf;
 
 impl SchedulerHandle {
-    /// The state of a resource manager; an empty id means the only one. Each partition is read
-    /// between two of its steps, and decides nothing meanwhile.
+    /// The state of a resource manager; an empty id means the only one. Each partition is of one of
+    /// its steps, though it is read in slices between which it decides. One image is taken at a time.
     ///
     /// # Errors
     /// As [`Self::configuration`], and [`ConfigurationError::PartitionLost`] if a partition ended meanwhile.
     pub async fn image(&self, rm_id: &str) -> Result<ResourceManagerImage, ConfigurationError> {
+        let _turn = self.image_turn.lock().await;
         let configuration = self.configuration(rm_id).await?;
         let lost = || ConfigurationError::PartitionLost(configuration.rm_id.clone());
         let entries = self.partitions_of(&configuration.rm_id, None).map_err(|_| lost())?;
@@ -30,7 +34,7 @@ impl SchedulerHandle {
             let image = self.image_of_runs(&entry).await.map_err(|_| lost())?;
             let of = |image| RunTimesOf { partition: entry.name.to_string(), image };
             run_times.extend(image.map(of));
-            partitions.push(*ask(&entry, surveys::Image::new).await.map_err(|_| lost())?);
+            partitions.push(image_of(&entry).await.map_err(|_| lost())?);
         }
         Ok(ResourceManagerImage { configuration, partitions, run_times })
     }
@@ -66,5 +70,18 @@ impl SchedulerHandle {
         let images = partitions.into_iter().map(of).collect();
         let register = Register { request, document: Some(document), callback, images };
         self.proxy.ask(register).await.map_err(|_| RegisterError::Stopped)
+    }
+}
+
+/// Takes the image of a partition in slices, with other steps in between.
+async fn image_of(entry: &PartitionEntry) -> Result<PartitionImage, ReadError> {
+    ask(entry, surveys::BeginImage::new).await?;
+    loop {
+        let (reply, answer) = oneshot::channel();
+        entry.mailbox.post(ReadOn(Box::new(surveys::ImageSlice::new(reply))));
+        let lost = |_| ReadError::PartitionNotFound(entry.name.to_string());
+        if let Some(image) = answer.await.map_err(lost)? {
+            return Ok(*image);
+        }
     }
 }

@@ -75,6 +75,8 @@ pub struct SchedulerHandle {
     quotas: Quotas,
     /// The run times of partitions that are not there; `None`: run times are not measured.
     run_times: Option<RunTimeShelf>,
+    /// Held while an image is taken: a partition has one under way.
+    image_turn: Arc<tokio::sync::Mutex<()>>,
     /// Closed when the front's thread ends; `None` if the front has no thread of its own.
     ended: Option<watch::Receiver<()>>,
 }

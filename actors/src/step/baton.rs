@@ -22,6 +22,7 @@ use monoceros_rules::values::resources::Resources;
 use super::baton_address::BatonAddress;
 use super::directory::Directory;
 use super::effects::StepEffects;
+use super::imaging::Imaging;
 use super::offer::Offering;
 use super::visit::Gathered;
 use crate::api::callback::ResourceManagerCallback;
@@ -58,6 +59,8 @@ pub(crate) struct Baton {
     pub(crate) decisions: Decisions,
     /// How long allocations ran.
     pub(crate) run_times: MeasuredRuns,
+    /// The image under way.
+    pub(crate) imaging: Imaging,
     pub(crate) mail: Mail,
     pub(crate) guard: Guard,
 }

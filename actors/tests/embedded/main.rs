@@ -6,6 +6,7 @@
 mod common;
 
 mod first_steps;
+mod images;
 mod intake;
 mod predicates;
 mod quotas_of_one;

@@ -5,6 +5,8 @@
 //! differ.
 //!
 //! # Invariants
+//! * While the table is copied ([`AllocationTable::begin_copy`]), a part of it is copied before
+//!   anything in it changes: the copy is of the moment at which it was begun.
 //! * An id is never used twice: it carries a serial. So a late deadline or answer that names an
 //!   allocation which has ended finds nothing.
 
@@ -13,11 +15,32 @@ use crate::values::ids::{AllocationId, AllocationSlot};
 use crate::values::slots::Slots;
 
 /// All allocations of a partition by their ids.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct AllocationTable {
     allocations: Slots<AllocationSlot, Allocation>,
     /// For each slot, the number of times that it was used again. It makes an id unique.
     serials: Vec<u32>,
+    /// The copy under way; `None`: there is none.
+    copy: Option<Box<TableCopy>>,
+}
+
+/// A copy of the table that is under way.
+#[derive(Debug)]
+struct TableCopy {
+    /// The parts that were there when it began; `None`: not copied yet.
+    parts: Vec<Option<Vec<Option<Allocation>>>>,
+    /// The table without its entries.
+    empty: Slots<AllocationSlot, Allocation>,
+    serials: Vec<u32>,
+    /// All parts before this one are copied.
+    next: usize,
+}
+
+impl Clone for AllocationTable {
+    fn clone(&self) -> Self {
+        let (allocations, serials) = (self.allocations.clone(), self.serials.clone());
+        Self { allocations, serials, copy: None }
+    }
 }
 
 impl AllocationTable {
@@ -38,6 +61,7 @@ impl AllocationTable {
 
     /// Adds an allocation; returns its id.
     pub fn insert(&mut self, allocation: Allocation) -> AllocationId {
+        self.will_change(self.allocations.next());
         let slot = self.allocations.insert(allocation);
         match self.serials.get_mut(slot.index()) {
             Some(serial) => *serial = serial.wrapping_add(1),
@@ -55,12 +79,20 @@ impl AllocationTable {
     /// Looks an allocation up to change it.
     #[inline]
     pub fn get_mut(&mut self, id: AllocationId) -> Option<&mut Allocation> {
-        self.is_current(id).then(|| self.allocations.find_mut(id.slot))?
+        if !self.is_current(id) {
+            return None;
+        }
+        self.will_change(id.slot);
+        self.allocations.find_mut(id.slot)
     }
 
     /// Removes an allocation; the caller releases what it held. `None` if it is not in the table.
     pub fn remove(&mut self, id: AllocationId) -> Option<Allocation> {
-        self.is_current(id).then(|| self.allocations.take(id.slot))?
+        if !self.is_current(id) {
+            return None;
+        }
+        self.will_change(id.slot);
+        self.allocations.take(id.slot)
     }
 
     /// Looks up an allocation that the caller knows to be in the table. If it is missing, the caller
@@ -96,6 +128,46 @@ impl AllocationTable {
             .map(|(slot, entry)| (AllocationId { slot, serial: self.serials[slot.index()] }, entry))
     }
 
+    /// Begins a copy of the table as it is now. One that was under way is forgotten.
+    pub fn begin_copy(&mut self) {
+        let parts = (0..self.allocations.n_parts()).map(|_| None).collect();
+        let empty = self.allocations.with_parts(Vec::new());
+        let copy = TableCopy { parts, empty, serials: self.serials.clone(), next: 0 };
+        self.copy = Some(Box::new(copy));
+    }
+
+    /// Copies the next part. Returns whether parts are left.
+    pub fn go_on_copying(&mut self) -> bool {
+        let Some(copy) = &mut self.copy else { return false };
+        while let Some(part) = copy.parts.get_mut(copy.next) {
+            copy.next += 1;
+            if part.is_none() {
+                *part = Some(self.allocations.copy_of_part(copy.next - 1));
+                break;
+            }
+        }
+        copy.next < copy.parts.len()
+    }
+
+    /// Ends the copy that was begun last, and returns it. `None`: none is under way.
+    pub fn end_copy(&mut self) -> Option<Self> {
+        while self.go_on_copying() {}
+        let TableCopy { parts, empty, serials, .. } = *self.copy.take()?;
+        let parts = parts.into_iter().flatten().collect();
+        Some(Self { allocations: empty.with_parts(parts), serials, copy: None })
+    }
+
+    /// Copies the part with this slot, if a copy is under way and has not got it yet.
+    #[inline]
+    fn will_change(&mut self, slot: AllocationSlot) {
+        if let Some(copy) = &mut self.copy
+            && let part = Slots::<AllocationSlot, Allocation>::part_of(slot)
+            && let Some(place @ None) = copy.parts.get_mut(part)
+        {
+            *place = Some(self.allocations.copy_of_part(part));
+        }
+    }
+
     #[inline]
     fn is_current(&self, id: AllocationId) -> bool {
         self.serials.get(id.slot.index()) == Some(&id.serial)
@@ -119,6 +191,27 @@ mod tests {
             .expect("the index is empty");
         let spec = Arc::new(AskSpec::new("k", Resources::new()));
         Allocation::new(ApplicationSlot::at(0), spec, node, 0, 0)
+    }
+
+    #[test]
+    fn a_copy_is_of_the_moment_at_which_it_was_begun() {
+        let mut table = AllocationTable::new();
+        let ids: Vec<_> = (0..700).map(|_| table.insert(entry())).collect();
+        table.remove(ids[3]).unwrap();
+        let before = table.clone();
+        assert!(table.end_copy().is_none(), "none was begun");
+        table.begin_copy();
+        assert!(table.go_on_copying());
+        table.get_mut(ids[0]).unwrap().bound_ns = 7;
+        table.get_mut(ids[600]).unwrap().bound_ns = 8;
+        table.remove(ids[300]).unwrap();
+        let new: Vec<_> = (0..300).map(|_| table.insert(entry())).collect();
+        let mut copy = table.end_copy().unwrap();
+        let text = |table: &AllocationTable| format!("{:?}", table.iter().collect::<Vec<_>>());
+        assert_eq!(text(&copy), text(&before));
+        assert_eq!(table.get(ids[600]).unwrap().bound_ns, 8);
+        assert!(copy.get(new[299]).is_none() && copy.get(ids[3]).is_none());
+        assert_eq!(copy.insert(entry()), before.clone().insert(entry()), "the same id is next");
     }
 
     #[test]

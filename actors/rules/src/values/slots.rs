@@ -191,6 +191,21 @@ impl<S: Slot, T> Slots<S, T> {
         places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.as_ref()?)))
     }
 
+    /// Returns the number of parts: a table can be copied part by part.
+    pub(crate) fn n_parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Returns the part of the table that has this slot.
+    pub(crate) fn part_of(slot: S) -> usize {
+        slot.index() / PART
+    }
+
+    /// Returns a table with the same slots in use and free, and the entries of these parts of this one.
+    pub(crate) fn with_parts(&self, parts: Vec<Vec<Option<T>>>) -> Self {
+        Self { parts, bound: self.bound, free: self.free.clone(), slot: PhantomData }
+    }
+
     /// Returns a table with an entry of its own for each entry of this one. The next new entries of
     /// both get the same slots.
     pub fn map<U>(&self, mut of: impl FnMut(S, &T) -> U) -> Slots<S, U> {
@@ -232,6 +247,13 @@ impl<S: Slot, T> Slots<S, T> {
     /// Returns one more than the highest index that was ever in use: the size of a parallel table.
     pub fn bound(&self) -> usize {
         self.bound
+    }
+}
+
+impl<S, T: Clone> Slots<S, T> {
+    /// Returns a copy of a part.
+    pub(crate) fn copy_of_part(&self, part: usize) -> Vec<Option<T>> {
+        self.parts[part].clone()
     }
 }
 

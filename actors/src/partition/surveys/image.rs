@@ -1,44 +1,60 @@
-//! Survey of the image of a partition: the state of every actor, copied in one step.
+//! Surveys of the image of a partition: the first begins it, and each further one visits a bounded
+//! number of actors, so that decisions are made in between.
 
 use tokio::sync::oneshot;
 
 use super::{Partition, answer};
-use crate::application::Application;
-use crate::node::Node;
-use crate::partition::imaged::{ActorImages, PartitionImage};
-use crate::queue::Queue;
+use crate::partition::imaged::PartitionImage;
+use crate::queue::{Queue, QueueImage};
 use crate::step::{Baton, Route, Survey};
 
-/// Survey of the image of a partition.
-pub(crate) struct Image {
-    actors: ActorImages,
-    reply: oneshot::Sender<Box<PartitionImage>>,
+/// Survey that begins an image.
+pub(crate) struct BeginImage {
+    queues: Vec<QueueImage>,
+    reply: oneshot::Sender<()>,
 }
 
-impl Image {
-    pub(crate) fn new(reply: oneshot::Sender<Box<PartitionImage>>) -> Self {
-        Self { actors: ActorImages::default(), reply }
+impl BeginImage {
+    pub(crate) fn new(reply: oneshot::Sender<()>) -> Self {
+        Self { queues: Vec::new(), reply }
     }
 }
 
-impl Survey for Image {
+impl Survey for BeginImage {
     fn route(&mut self, _: &mut Partition, baton: &Baton) -> Route {
-        Route::default().all_applications(baton).all_queues(baton).all_nodes(baton)
-    }
-
-    fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
-        self.actors.applications.push(application.image());
+        Route::default().all_queues(baton)
     }
 
     fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {
-        self.actors.queues.push(queue.image());
-    }
-
-    fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
-        self.actors.nodes.push(node.image());
+        self.queues.push(queue.image());
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        answer(self.reply, Box::new(partition.image(self.actors, baton)));
+        partition.begin_image(self.queues, baton);
+        answer(self.reply, ());
+    }
+}
+
+/// Survey that goes on with the image: it only brings the baton to actors, which give their states. The answer is `None` until the image is complete.
+pub(crate) struct ImageSlice {
+    reply: oneshot::Sender<Option<Box<PartitionImage>>>,
+}
+
+impl ImageSlice {
+    pub(crate) fn new(reply: oneshot::Sender<Option<Box<PartitionImage>>>) -> Self {
+        Self { reply }
+    }
+}
+
+impl Survey for ImageSlice {
+    fn route(&mut self, partition: &mut Partition, baton: &Baton) -> Route {
+        partition.next_for_image(baton)
+    }
+
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        // A caller without an image sees that its reply was dropped.
+        if let Some(found) = partition.go_on_with_image(baton) {
+            answer(self.reply, found);
+        }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) use decisions::{DecisionsKept, LastDecisions};
 pub(super) use dismiss::Dismiss;
 pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX, KEYS_WITH_ASKS_MAX};
 pub(crate) use facts::Everything;
-pub(crate) use image::Image;
+pub(crate) use image::{BeginImage, ImageSlice};
 pub(crate) use listing::{List, Named, Slice, Sliced};
 pub(super) use look_again::LoosenedLanes;
 pub(crate) use measured::{ObservedSum, ObservedSums, Recommendations, Recommended};
