@@ -10,6 +10,8 @@ mod changes;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::changes::Resized;
 use crate::allocations::AllocationTable;
 use crate::limits::Trackers;
@@ -27,7 +29,7 @@ use crate::values::resources::{Resources, Sum};
 
 /// Everything that a step may read and change besides the actor that it visits: nodes, allocations,
 /// reservations, open questions, and the usage of users and groups.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Books {
     /// Every node in the order of the partition's policy, with its free capacity.
     pub nodes: NodeIndex,

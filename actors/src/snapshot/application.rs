@@ -1,5 +1,6 @@
 //! Snapshots of applications, asks and allocations.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use monoceros_rules::values::resources::Resources;
@@ -59,7 +60,7 @@ pub struct ApplicationSnapshot {
     pub rejected_message: String,
     /// The change by which it would be admitted; empty unless it was rejected.
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub rejected_cure: &'static str,
+    pub rejected_cure: Cow<'static, str>,
     /// The resource manager that removed it, and the work that it had then, in words; empty unless
     /// it was removed.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -362,7 +362,7 @@ pub(crate) fn ended(row: &EndedRow) -> ApplicationSnapshot {
         groups: ended.groups.clone(),
         application_tags: tags(ended.tags.as_ref()),
         rejected_message: ended.rejected.as_deref().unwrap_or_default().to_owned(),
-        rejected_cure: ended.cure,
+        rejected_cure: ended.cure.clone(),
         removed_message: removal.map(removed).unwrap_or_default(),
         state_log: state_log(&ended.log),
         wait_log: wait_log(&ended.waits),

@@ -86,7 +86,7 @@ pub(super) fn application(
         held: Vec::new(),
         waiting: Vec::new(),
         why: String::new(),
-        cure: snapshot.rejected_cure.to_owned(),
+        cure: snapshot.rejected_cure.into_owned(),
         rejected: snapshot.rejected_message,
         tags: snapshot.application_tags.into_iter().collect(),
         removed: snapshot.removed_message,
@@ -252,7 +252,7 @@ mod tests {
     fn a_rejected_application_has_a_reason_and_a_cure() {
         let snapshot = ApplicationSnapshot {
             rejected_message: "application `a`: queue `root.b` is none [R_NOT_LEAF]".to_owned(),
-            rejected_cure: "name one of the leaves below that queue",
+            rejected_cure: "name one of the leaves below that queue".into(),
             ..ApplicationSnapshot::default()
         };
         let shown = application(snapshot, Extras::default(), &Reasons::default());

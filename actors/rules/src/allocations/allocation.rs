@@ -16,7 +16,7 @@ use crate::values::resources::Resources;
 
 /// Why the scheduler has asked the RM to end an allocation. It asks once; until the RM confirms the
 /// end, the allocation keeps its amount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Leaving {
     /// Its deadline has passed, or a member replaces it.
     Released,
@@ -27,7 +27,7 @@ pub enum Leaving {
 /// The part of an allocation in the replacement of a placeholder. A placeholder and the real
 /// allocation that replaces it refer to each other, until the RM has confirmed the end of the
 /// placeholder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pairing {
     /// No part.
     #[default]
@@ -66,7 +66,7 @@ pub struct Elsewhere {
 /// An allocation, a placement that waits for the RM's predicate, or one that waits for the
 /// placeholder that it replaces. It dereferences to its [`Circumstances`], the attributes that most
 /// allocations do not have.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Allocation {
     /// The application that it belongs to.
     pub application: ApplicationSlot,
@@ -92,7 +92,7 @@ pub struct Allocation {
 }
 
 /// Attributes that most allocations do not have.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Circumstances {
     /// The question whose answer it waits for; `None` once it is settled.
     pub question: Option<u64>,

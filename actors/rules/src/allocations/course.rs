@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::specs::arrival::Arrival;
 use crate::specs::ask::AskSpec;
 
 /// The times of one placement. The times of its ask, [`Arrival`], are the first part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Course {
     /// The times of the ask before this placement.
     pub arrival: Arrival,

@@ -10,17 +10,20 @@
 //! * An id is never used twice: it carries a serial. So a late deadline or answer that names an
 //!   allocation which has ended finds nothing.
 
+use serde::{Deserialize, Serialize};
+
 use super::allocation::Allocation;
 use crate::values::ids::{AllocationId, AllocationSlot};
 use crate::values::slots::Slots;
 
 /// All allocations of a partition by their ids.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct AllocationTable {
     allocations: Slots<AllocationSlot, Allocation>,
     /// For each slot, the number of times that it was used again. It makes an id unique.
     serials: Vec<u32>,
-    /// The copy under way; `None`: there is none.
+    /// The copy under way; `None`: there is none. An image has none: it is one.
+    #[serde(skip)]
     copy: Option<Box<TableCopy>>,
 }
 

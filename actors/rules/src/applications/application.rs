@@ -142,7 +142,7 @@ impl StateChange {
 }
 
 /// An application of a partition: its owner, its state, its asks and its allocations.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Application {
     /// The id, as submitted.
     pub id: Arc<str>,
@@ -166,6 +166,7 @@ pub struct Application {
     /// The asks of the application, satisfied ones included.
     pub asks: Asks,
     /// The allocations by UUID.
+    #[serde(with = "crate::values::pairs")]
     pub allocations: SeededMap<Arc<str>, AllocationId>,
     /// The placements that wait for their predicate, or for the placeholder that they replace.
     pub unsettled: BTreeSet<AllocationId>,

@@ -22,11 +22,11 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// The state of an application. The texts (`Display`, `Serialize`) are those that resource managers
 /// and dashboards know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ApplicationState {
     /// The application is known and has had no ask yet.
     New,
@@ -159,12 +159,6 @@ impl ApplicationEvent {
 impl fmt::Display for ApplicationState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.text())
-    }
-}
-
-impl Serialize for ApplicationState {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text())
     }
 }
 

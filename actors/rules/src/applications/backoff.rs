@@ -18,6 +18,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::order::keys::AskKey;
 use crate::waiting::WaitSet;
 
@@ -25,7 +27,7 @@ use crate::waiting::WaitSet;
 pub const LEAST: Duration = Duration::from_millis(100);
 
 /// The state of an application whose last pass ended before it had tried every ask.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Backoff {
     /// The end of the back-off, ns since the epoch. `None` if it is over, and the application got
     /// no offer since.

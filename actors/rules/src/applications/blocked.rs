@@ -1,7 +1,9 @@
 //! Maxima of running applications that keep an application from starting.
 
+use serde::{Deserialize, Serialize};
+
 /// The kinds of maxima of running applications that keep an application from starting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
     /// The maximum of a queue above it.
     pub by_queue: bool,

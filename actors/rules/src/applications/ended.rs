@@ -26,6 +26,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::applications::application::Application;
 use crate::applications::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::applications::gang::Group;
@@ -34,7 +36,7 @@ use crate::applications::resource_seconds::History;
 use crate::asks::WaitEntry;
 use crate::specs::ask::TaskGroup;
 use crate::specs::quotas::bytes_of_texts;
-use crate::specs::rejection::Rejection;
+use crate::specs::rejection::{Fixed, Rejection};
 use crate::specs::tags::Tags;
 use crate::values::resources::Resources;
 use crate::values::text::beginning;
@@ -53,7 +55,7 @@ pub const TEXT_BYTES: usize = 1024;
 pub const TAGS_BYTES: u64 = 4 * 1024;
 
 /// The record of an ended application.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     /// The id, as submitted.
     pub id: Arc<str>,
@@ -85,7 +87,7 @@ pub struct Ended {
     /// The reason of its rejection; `None` if it was not rejected.
     pub rejected: Option<Box<str>>,
     /// The change by which it would be admitted; empty if it was not rejected, or none is known.
-    pub cure: &'static str,
+    pub cure: Fixed,
     /// The facts of its removal by its RM; `None` if it was not removed.
     pub removal: Option<Box<Removal>>,
     /// The resource-seconds that it used.
@@ -117,7 +119,7 @@ impl Ended {
                 .map(|(name, group)| (Arc::clone(name), group.clone()))
                 .collect(),
             rejected: None,
-            cure: "",
+            cure: Fixed::default(),
             removal: application.removal.clone(),
             history: application.history.clone(),
         }
@@ -168,7 +170,7 @@ impl Ended {
             peak: Resources::new(),
             task_groups: Vec::new(),
             rejected: Some(beginning(&why.to_string(), TEXT_BYTES).into()),
-            cure: why.cure(),
+            cure: why.cure().into(),
             removal: None,
             history: History::default(),
         }
@@ -188,7 +190,7 @@ impl Ended {
 }
 
 /// The ended applications of one partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EndedApplications {
     /// The most entries of each list.
     most: usize,
@@ -349,7 +351,7 @@ pub struct Expired {
 }
 
 /// Entries by number, in the order of their ends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct List {
     entries: BTreeMap<u64, Ended>,
     /// The number of entries in each state. It is kept up to date, since a list may be long.

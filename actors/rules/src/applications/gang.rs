@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::native::{Departure, Native, Stage};
 use crate::allocations::Allocation;
 use crate::asks::Asks;
@@ -30,7 +32,7 @@ use crate::values::ids::AllocationId;
 use crate::values::resources::{Resources, Sum};
 
 /// The placeholders of one task group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The size of the first placeholder of the group.
     pub min_resource: Resources,
@@ -41,6 +43,7 @@ pub struct Group {
     /// The number of placeholders that ended in any other way.
     pub timed_out: u64,
     /// The placed placeholders that a member may replace.
+    #[serde(with = "crate::values::pairs")]
     pub free: BTreeMap<PlaceKey, AllocationId>,
 }
 
@@ -88,7 +91,7 @@ impl fmt::Display for Lacking {
 }
 
 /// The sort key of a group's free places.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PlaceKey {
     /// A placeholder: its creation time (ns since the epoch) and its UUID.
     Placeholder(i64, Arc<str>),
@@ -117,7 +120,7 @@ pub enum PlaceholderEnd {
 }
 
 /// The placeholders of an application, by task group, and its declared members.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Gang {
     /// The amount of all its placeholders together, as submitted; empty if none was submitted.
     pub placeholder_ask: Resources,

@@ -21,3 +21,4 @@ pub mod resource_seconds;
 pub mod run_limit;
 mod sort_key;
 mod undecided_gang;
+mod written;

@@ -24,6 +24,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::asks::failed_starts::FailedStarts;
 use crate::asks::{Asks, Bundled};
 use crate::nodes::{Domain, Terms};
@@ -34,7 +36,7 @@ use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
 
 /// The members that an application declared, and the state of their gang.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Native {
     groups: Vec<NativeGroup>,
     /// Whether the members have their places.
@@ -59,7 +61,7 @@ pub struct Native {
 }
 
 /// The places that an earlier scheduler held for a gang of which some members run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HeldBefore {
     /// The time since when the places are held, ns since the epoch.
     since_ns: i64,
@@ -86,7 +88,7 @@ impl Departure {
 }
 
 /// Whether the members of a gang have their places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// No member has a place: places are searched.
     Undecided,
@@ -97,7 +99,7 @@ pub enum Stage {
 }
 
 /// The members of one task group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NativeGroup {
     /// The name.
     pub name: TaskGroup,
@@ -113,6 +115,7 @@ pub struct NativeGroup {
     pub ask: Option<AskSlot>,
     /// The constraint of its members, ready for searches. It is kept as long as the application
     /// exists, so that places can be searched again if the holds are lost.
+    #[serde(with = "crate::nodes::by_constraint")]
     pub terms: Option<Arc<Terms>>,
     /// The topology of its members.
     pub topology: Option<Arc<Topology>>,
@@ -133,7 +136,7 @@ pub struct NativeGroup {
 }
 
 /// A group whose members have no size has too few asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingAsks {
     /// The group.
     pub group: TaskGroup,

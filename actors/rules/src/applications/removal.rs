@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::applications::application::Application;
 use crate::asks::Ask;
 use crate::asks::failures::FailureLog;
@@ -11,7 +13,7 @@ use crate::values::readable;
 use crate::values::resources::Resources;
 
 /// The work of an application just before its RM removed it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
     /// The number of its allocations, including placeholders, held places and placements that
     /// waited for an answer.

@@ -31,6 +31,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::resources::Resources;
 
 /// The attribute of a node with the type of its machine.
@@ -77,7 +79,7 @@ impl Account {
 }
 
 /// The resource-seconds of the ended allocations of an application.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     /// Usage by allocations that did the application's work.
     pub used: ResourceSeconds,
@@ -111,7 +113,7 @@ impl History {
 }
 
 /// Amounts times seconds, by instance type.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSeconds(BTreeMap<Arc<str>, Resources>);
 
 impl ResourceSeconds {

@@ -8,8 +8,10 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The time for which an application may run, and its deadline.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunLimit {
     /// The limit; `None`: there is none, or the time has begun.
     limit_ms: Option<NonZeroU64>,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::failed_starts::FailedStarts;
@@ -31,7 +32,7 @@ pub const REASONS_MAX: usize = 64;
 
 /// An ask of an application. It dereferences to its specification.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ask {
     /// The specification.
     pub spec: Arc<AskSpec>,
@@ -69,7 +70,7 @@ pub struct Ask {
 }
 
 /// The state of a search that few asks need.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Search {
     /// The placements that wait for their predicate, or for the placeholder that they replace.
     pub unsettled: SmallVec<[AllocationId; 1]>,
@@ -112,7 +113,7 @@ impl Nothing for Search {
 }
 
 /// The refusals of an ask by predicates and the RM.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Refusals {
     /// The search in which predicates have refused some nodes since its last allocation, and
     /// further nodes are asked about.

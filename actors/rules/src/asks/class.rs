@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::failures::FailureLog;
 use crate::order::keys::AskKey;
 use crate::specs::ask::Shape;
@@ -9,9 +11,10 @@ use crate::values::ids::AskSlot;
 use crate::waiting::obstacle::Obstacle;
 
 /// A class: asks of one shape, which are tried as one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Class {
     pub(super) shape: Shape,
+    #[serde(skip)] // built again from the asks
     pub(super) members: BTreeMap<(i64, u64), AskSlot>,
     pub(super) key: AskKey,
     /// The number of outstanding allocations of all members.

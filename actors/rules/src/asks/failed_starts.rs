@@ -34,6 +34,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::instant::rfc3339;
 use crate::values::text::beginning;
 
@@ -104,7 +106,7 @@ impl FailedStart {
 }
 
 /// The failed starts of one request, or of a gang as a whole, since the last successful start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedStarts {
     times: u32,
     since_ns: i64,

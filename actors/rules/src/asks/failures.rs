@@ -14,6 +14,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::text::beginning;
 
 /// The most reasons of one log.
@@ -29,7 +31,7 @@ pub const OVER_USER_QUOTA: &str = "Not enough user quota";
 pub const OVER_QUOTA: &str = "Not enough queue quota";
 
 /// A reason why an ask was not placed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The reason.
     pub text: Cow<'static, str>,
@@ -40,7 +42,7 @@ pub struct Failure {
 }
 
 /// The reasons why an ask, or any ask of its class, was not placed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureLog(Vec<Failure>);
 
 impl FailureLog {

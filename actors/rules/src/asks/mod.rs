@@ -35,6 +35,7 @@ mod tests;
 mod wait_log;
 mod wish;
 mod wishes;
+mod written;
 
 pub use ask::{Ask, REASONS_MAX, Refusals};
 pub use attempts::{Bundled, Signalled, ToSignal, Waiting};

@@ -24,7 +24,7 @@ pub struct LastTry {
 }
 
 /// The preemption attempts of an ask or a gang.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tries {
     /// The time of the last try, ns since the epoch, and the count of changes at that time
     /// ([`Books::changes`](crate::books::Books::changes)); `None` if the last try is not counted as

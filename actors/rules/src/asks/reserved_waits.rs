@@ -1,10 +1,12 @@
 //! The bound of a class whose ask has a node reserved.
 
+use serde::{Deserialize, Serialize};
+
 use crate::order::tree::Bound;
 use crate::waiting::WaitSet;
 
 /// The bound of a class whose ask has a node reserved.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ReservedWaits {
     /// Whether its node has not been tried since the node or the ask changed.
     pub(super) own: bool,

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::nodes::{NodeIndex, NodeRequest};
 use crate::values::epoch::Growth;
 use crate::values::hashing::SeededSet;
@@ -16,13 +18,14 @@ const SECOND: usize = 16;
 
 /// The search of one ask for a node whose predicate passes, after the first refusal: the refused
 /// nodes, and the number of nodes that the next question names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Try {
     era: u64,
     /// The growth of the node index at which it began.
     mark: Growth,
     width: usize,
     /// The nodes that predicates refused; never iterated.
+    #[serde(with = "crate::values::sorted")]
     refused: SeededSet<Arc<str>>,
     last: Option<Arc<str>>,
     waits: bool,

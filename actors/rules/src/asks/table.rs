@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ask::Ask;
 use super::class::Class;
 use super::reserved_waits::ReservedWaits;
@@ -20,11 +22,14 @@ use crate::values::slots::Slots;
 use crate::waiting::{View, WaitSet};
 
 /// All asks of an application, including those that are fully allocated.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Asks {
     pub(super) table: Slots<AskSlot, Ask>,
+    #[serde(skip)] // built again from the asks
     pub(super) by_key: KeyIndex<AskSlot>,
     pub(super) classes: Slots<ClassId, Class>,
+    #[serde(skip)] // built again from the classes
     pub(super) by_shape: SeededMap<Shape, ClassId>,
     /// The class that an ask joined last: the next ask is usually of the same class.
     pub(super) last_joined: Option<ClassId>,

@@ -12,6 +12,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::table::Asks;
 use crate::waiting::obstacle::Obstacle;
 
@@ -26,7 +28,7 @@ const CLASSES_MAX: usize = 8;
 pub type WaitEntry = (i64, Option<Obstacle>);
 
 /// The last obstacles of an application.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct WaitLog(VecDeque<WaitEntry>);
 
 impl WaitLog {

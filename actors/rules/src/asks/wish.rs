@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::nodes::{Terms, Wish};
 use crate::values::ids::ApplicationSlot;
 
@@ -13,8 +15,10 @@ use crate::values::ids::ApplicationSlot;
 const MS: i64 = 1_000_000;
 
 /// The terms that an ask has to meet now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AskWish {
+    // The ask has the constraint; see `Asks::look_up_terms`.
+    #[serde(skip, default = "Terms::not_looked_up")]
     pub(super) terms: Arc<Terms>,
     /// The number of choices that may be used.
     pub(super) open: usize,

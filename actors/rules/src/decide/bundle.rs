@@ -68,6 +68,7 @@ mod topology;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::nodes::{Domain, Fits, NodeIndex, NodeRequest, Taken};
@@ -104,7 +105,7 @@ pub struct Members<'a> {
 }
 
 /// The position of members in a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MembersAt {
     /// The index of the group in the bundle.
     pub group: usize,
@@ -113,7 +114,7 @@ pub struct MembersAt {
 }
 
 /// A node for one member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The members that it is for: one of them.
     pub of: MembersAt,
@@ -123,7 +124,7 @@ pub struct Place {
 
 /// Places for all members of a bundle. They are taken from the index until they are
 /// [given back](Self::undo).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Found {
     places: Vec<Place>,
     taken: Taken,
@@ -132,7 +133,7 @@ pub struct Found {
 }
 
 /// The domain of a group that has to stay in one domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chosen {
     /// The index of the group in the bundle.
     pub group: usize,
@@ -143,7 +144,7 @@ pub struct Chosen {
 }
 
 /// The missing places of a bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortage {
     /// The first members of which one found no place.
     pub of: MembersAt,
@@ -158,7 +159,7 @@ pub struct Shortage {
 }
 
 /// The attribute, and the best domain, of a group that no domain takes as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoDomain {
     /// The attribute.
     pub key: Arc<str>,
@@ -167,7 +168,7 @@ pub struct NoDomain {
 }
 
 /// How a node is chosen for a member.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 enum How {
     /// The first node with capacity, in the order of nodes.
     #[default]

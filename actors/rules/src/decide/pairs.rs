@@ -30,7 +30,10 @@ mod without_result;
 
 pub use progress::PairSearch;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize, Serializer};
 
 use self::without_result::WithoutResult;
 use crate::allocations::{Allocation, AllocationTable};
@@ -42,26 +45,37 @@ use crate::order::keys::AskKey;
 use crate::specs::ask::TaskGroup;
 use crate::values::hashing::SeededMap;
 use crate::values::ids::{AllocationId, AskSlot, NodeSlot};
+use crate::values::pairs;
 
 /// The progress of the search for pairs since the last change that restarted it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Search {
     /// The last member that has been examined. It and all members before it are refused by every
     /// node of a placeholder of theirs, or wait for an answer.
     passed: Option<AskKey>,
     /// The nodes of placeholders that refused each member.
+    #[serde(serialize_with = "in_order", deserialize_with = "pairs::deserialize")]
     refused: Refusals,
     /// The member that was first when no other node took it either.
     nowhere: Option<AskKey>,
     /// The first places that are held for members of a group, in the order of their nodes.
+    #[serde(with = "crate::values::pairs")]
     held: SeededMap<TaskGroup, HoldsInOrder>,
 }
 
 /// The nodes that refused each member. Never iterated.
 type Refusals = SeededMap<AskKey, FxHashSet<NodeSlot>>;
 
+/// Writes the refusals in order of the members and nodes.
+fn in_order<S: Serializer>(refused: &Refusals, serializer: S) -> Result<S::Ok, S::Error> {
+    let in_order = |(member, nodes): (_, &FxHashSet<NodeSlot>)| {
+        (member, nodes.iter().copied().collect::<BTreeSet<_>>())
+    };
+    pairs::serialize(&refused.iter().map(in_order).collect::<BTreeMap<&AskKey, _>>(), serializer)
+}
+
 /// The held places of a group in the order of their nodes: the first ones, or all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct HoldsInOrder {
     ids: Vec<AllocationId>,
     /// The number of places at the front that are not free, and are not examined again.

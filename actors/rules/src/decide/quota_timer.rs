@@ -27,6 +27,8 @@
 //! assert!(timer.fires(new, &used, 1_060));
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::resources::{Limits, Resources};
 
 /// The maximum of a queue, and how long it may be exceeded.
@@ -40,7 +42,7 @@ pub struct Quota<'a> {
 
 /// The timer of a queue: the start time of the run that evicts what is above the maximum, and
 /// whether the run is under way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaTimer {
     start_ns: Option<i64>,
     is_running: bool,

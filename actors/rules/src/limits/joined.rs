@@ -7,16 +7,18 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Joined, LaneId, Trackers};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
 /// The membership of an application in a lane: `None` while it has neither asks nor allocations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Membership(Option<JoinedLane>);
 
 /// The lane of an application.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JoinedLane {
     id: LaneId,
     /// Whether a limit of the user or the group applies in the lane.

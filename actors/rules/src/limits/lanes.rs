@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::ids::{LaneId, LaneSlot, PlaceId};
@@ -15,7 +16,7 @@ use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
 /// The asks and applications that the limits of a lane keep from being placed or started.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeldBack {
     /// The component-wise least amount of the asks that wait for headroom.
     pub short: Option<Resources>,
@@ -26,7 +27,7 @@ pub struct HeldBack {
 /// The key of a lane: its user, its group if any, and the path of its leaf.
 pub(super) type LaneKey = (Arc<str>, Option<Arc<str>>, Arc<str>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Lane {
     pub(super) key: LaneKey,
     /// The entry of the user for the leaf.
@@ -47,9 +48,10 @@ pub(super) struct Lane {
 }
 
 /// The lanes of all leaves, by id and by key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Lanes {
     slots: Slots<LaneSlot, (LaneId, Lane)>,
+    #[serde(with = "crate::values::pairs")]
     by_key: BTreeMap<LaneKey, LaneId>,
     opened: u64,
 }

@@ -1,18 +1,20 @@
 //! The ids (*numbers*) of limits that several lanes share: at most [`MOST`] limits have one at a
 //! time.
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::PlaceId;
 
 /// The most limits that can have a number at a time.
 pub(super) const MOST: usize = u64::BITS as usize;
 
 /// A set of limits, by their numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedLimits(u64);
 
 /// The numbered limits of users and groups with which a lane shows held-back asks to the queues
 /// above.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownBy {
     /// The limits that hold back asks short of quota
     /// ([`Trackers::shared_limit`](super::Trackers::shared_limit)).
@@ -23,13 +25,13 @@ pub struct ShownBy {
 }
 
 /// The limits that have a number.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Numbers {
     pub(super) given: Vec<Option<Numbered>>,
 }
 
 /// A limit that has a number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Numbered {
     pub(super) place: PlaceId,
     /// The number of lanes that show it.

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::{LaneId, PlaceId};
 use super::lanes::HeldBack;
 use super::subject::Subject;
@@ -23,7 +25,7 @@ use crate::values::resources::Resources;
 use crate::values::slots::Slots;
 
 /// The entry of a user or group for one queue: its usage and limit there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) subject: Subject,
     pub(super) path: Arc<str>,
@@ -51,8 +53,9 @@ pub(super) struct Place {
 }
 
 /// The trees of all users and groups.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Forest {
+    #[serde(with = "crate::values::pairs")]
     roots: BTreeMap<Subject, PlaceId>,
     places: Slots<PlaceId, Place>,
     /// Entries whose lanes may continue since their last check.

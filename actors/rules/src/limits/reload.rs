@@ -13,6 +13,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::{LaneId, PlaceId};
 use super::lanes::Lane;
 use super::places::Place;
@@ -45,7 +47,7 @@ pub struct LimitEvent {
 }
 
 /// The applications whose group is chosen again when other limits come into force.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Regrouping {
     tables: Arc<Tables>,
     /// The limits of groups that are removed, each with the path of its queue.

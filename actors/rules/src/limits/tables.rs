@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::subject::Subject;
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::resources::Limits;
@@ -16,7 +18,7 @@ use crate::values::resources::Limits;
 const WILDCARD: &str = "*";
 
 /// The limit of one user or one group on one queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Limit {
     pub(super) resources: Option<Limits>,
     /// The number of applications that may run at a time; 0 is unlimited.
@@ -25,13 +27,13 @@ pub(super) struct Limit {
 
 /// The limits of all queues, by path; queues without limits are not in it. Building it takes time
 /// in proportion to the number of names, so a reload builds it before its step begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tables {
     by_path: BTreeMap<Arc<str>, QueueLimits>,
 }
 
 /// The limits of one queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct QueueLimits {
     users: BTreeMap<Arc<str>, Arc<Limit>>,
     any_user: Option<Arc<Limit>>,

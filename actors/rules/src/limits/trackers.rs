@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::{LaneId, LimitId};
 use super::lanes::{Lane, LaneKey, Lanes};
 use super::numbers::{Numbers, ShownBy};
@@ -13,7 +15,7 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
 
 /// The trackers of a partition's users and groups, and the lanes of its leaves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Trackers {
     pub(super) tables: Arc<Tables>,
     pub(super) forest: Forest,

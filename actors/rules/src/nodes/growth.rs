@@ -4,6 +4,8 @@
 //! node is listed once, at its last growth: so the list cannot become longer than the number of
 //! nodes, and no entry has to be dropped while its node exists.
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 
@@ -12,13 +14,13 @@ use crate::values::ids::NodeSlot;
 pub(super) const LOOKED_AT: usize = 64;
 
 /// Nodes in order of their last growth. The caller numbers the growths.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Growths {
     newest: Option<NodeSlot>,
     links: Vec<Link>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Link {
     /// The number of the node's last growth; [`Growth::NONE`] if the slot is not in the list.
     grown: Growth,

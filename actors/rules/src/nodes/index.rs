@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::affinity::Affinity;
 use super::growth::Growths;
 use super::kept_domains::Domains;
@@ -34,12 +36,15 @@ pub struct NodeExists(pub Arc<str>);
 /// The nodes of a partition in the order in which they are tried.
 ///
 /// Functions that take a [`NodeSlot`] panic if it is not, or no longer, the slot of a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct NodeIndex {
     pub(super) order: NodeOrder,
     pub(super) nodes: Slots<NodeSlot, IndexedNode>,
+    #[serde(skip)] // filled again from the nodes
     pub(super) totals: SharedAmounts,
     pub(super) labels: Labels,
+    #[serde(skip)] // built again from the nodes
     pub(super) by_id: KeyIndex<NodeSlot>,
     pub(super) tree: OrderedTree<Key, NodeSlot, Room>,
     /// The nodes whose capacity may be lent; see `lent.rs`.
@@ -537,6 +542,23 @@ impl NodeIndex {
             assert_eq!((*key, room), (entry.key, &entry.room()));
             assert_eq!(self.slot_of(&entry.id), Some(*slot));
         }
+    }
+}
+
+impl Serialize for NodeIndex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeIndex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut index = Self::deserialize(deserializer)?;
+        for (slot, node) in index.nodes.iter_mut() {
+            index.by_id.insert(&node.id, slot);
+            node.total = index.totals.share(Resources::clone(&node.total));
+        }
+        Ok(index)
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::attributes::Attributes;
 use super::domain::Wanted;
 use super::node::{IndexedNode, Key};
@@ -22,7 +24,7 @@ crate::slot! {
 pub(super) type NodeTree = OrderedTree<Key, NodeSlot, Room>;
 
 /// All kept domains.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Domains {
     pub(super) kept: Vec<Kept>,
     /// The number of requests for domains until now.
@@ -30,7 +32,7 @@ pub(super) struct Domains {
 }
 
 /// The domains of one attribute.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
     pub(super) key: Arc<str>,
     pub(super) areas: Slots<AreaId, Area>,
@@ -44,7 +46,7 @@ pub(super) struct Kept {
 }
 
 /// A domain of an attribute.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Area {
     pub(super) value: Arc<str>,
     pub(super) tree: NodeTree,
@@ -52,7 +54,7 @@ pub(super) struct Area {
 }
 
 /// The sum of the free amounts of open nodes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Free(pub(super) Sum);
 
 impl Free {

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::ids::NodeSlot;
 
 /// The distance that an id at either end keeps from its neighbour. With it, ids that arrive in
@@ -18,12 +20,12 @@ use crate::values::ids::NodeSlot;
 const STEP: u64 = 1 << 40;
 
 /// The ids of all nodes in order, with their labels.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Labels {
     by_id: BTreeMap<Arc<str>, Labelled>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Labelled {
     slot: NodeSlot,
     /// The label; neither 0 nor `u64::MAX`, which are the ends of the range.

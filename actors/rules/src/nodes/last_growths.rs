@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::Resources;
@@ -13,10 +15,10 @@ pub const PASSED_BY: u8 = 3;
 pub(super) const LISTED: usize = 64;
 
 /// The last growths, oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct LastGrowths(pub(super) VecDeque<Grown>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Grown {
     pub(super) number: Growth,
     pub(super) node: NodeSlot,
@@ -49,7 +51,7 @@ impl LastGrowths {
 }
 
 /// The consecutive growths that left too little for an ask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedBy {
     /// The number of the last growth up to which they were counted.
     pub at: Growth,

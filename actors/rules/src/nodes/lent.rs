@@ -1,13 +1,15 @@
 //! The tree of nodes whose capacity may be lent; [`lending`](super::lending) has the operations on
 //! it.
 
+use serde::{Deserialize, Serialize};
+
 use super::node::{IndexedNode, Key};
 use super::room::Room;
 use crate::order::tree::OrderedTree;
 use crate::values::ids::NodeSlot;
 
 /// The nodes whose capacity may be lent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct LentNodes {
     pub(super) tree: OrderedTree<Key, NodeSlot, Room>,
     /// Whether effective priorities differ from those of the asks, so that each ask may come before

@@ -81,6 +81,7 @@ mod tests;
 pub mod units;
 pub mod utilization;
 
+pub(crate) use affinity::by_constraint;
 pub use affinity::{Terms, Wish};
 pub use domain::{Domain, Wanted};
 pub use fits::{Fits, NodeFits, NodePlaces};

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::room::Room;
 use super::score::{NodeOrder, ordered_bits};
 use super::set_aside::SetAside;
 use crate::values::resources::Resources;
 
 /// The entry of a node in the index.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct IndexedNode {
     pub(super) id: Arc<str>,
     /// The capacity; nodes with equal capacities share one value.
@@ -27,7 +29,7 @@ pub(super) struct IndexedNode {
 }
 
 /// The position of a node in the order: its score, then its label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Key {
     /// The [`ordered_bits`] of the score.
     pub(super) score: u64,

@@ -8,6 +8,7 @@
 //! without memory are not combined with the memory of a node without cores, and the same search
 //! ends at the root.
 
+use serde::{Deserialize, Deserializer, Serialize};
 use smallvec::SmallVec;
 
 use crate::order::tree::Bound;
@@ -18,11 +19,22 @@ use crate::values::resources::{Name, Resources};
 /// Kinds ascend, and amounts have no names of zero or below: equal rooms are equal values. A node
 /// that is closed or reserved has no kind at all. An open node that is full has its kind, with an
 /// empty amount, since it still holds an ask for nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Room {
+    #[serde(deserialize_with = "ascending")]
     kinds: SmallVec<[(Name, Resources); 1]>,
     /// The flags that any of the nodes has, of any kind; see `affinity/flags.rs`.
     flags: u64,
+}
+
+/// Reads kinds, whose names may have other numbers in this process than where they were written.
+fn ascending<'de, D>(deserializer: D) -> Result<SmallVec<[(Name, Resources); 1]>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let mut kinds = SmallVec::<[(Name, Resources); 1]>::deserialize(deserializer)?;
+    kinds.sort_unstable_by_key(|kind| kind.0);
+    Ok(kinds)
 }
 
 impl Room {

@@ -3,10 +3,12 @@
 //! A score is one number, so that nodes can be kept in order and only those that changed are moved.
 //! So the score of a node must not depend on other nodes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::resources::{Name, Resources};
 
 /// The preference for empty or for full nodes (`nodesortpolicy.type`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeSortPolicy {
     /// The emptiest node first: load is spread.
     #[default]
@@ -16,10 +18,11 @@ pub enum NodeSortPolicy {
 }
 
 /// The order of nodes: a policy, and the weights of resources.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeOrder {
     policy: NodeSortPolicy,
     /// Weights above zero, in order of the texts: a sum in floating point depends on its order.
+    #[serde(with = "weights_as_texts")]
     weights: Vec<(Name, f64)>,
 }
 
@@ -96,6 +99,29 @@ pub(super) fn ordered_bits(score: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = (score + 0.0).to_bits();
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+/// Weights in serialized form: texts, which are exact and may be infinite.
+mod weights_as_texts {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    use super::Name;
+
+    pub(super) fn serialize<S: Serializer>(
+        weights: &[(Name, f64)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(weights.iter().map(|(name, weight)| (name, weight.to_string())))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<(Name, f64)>, D::Error> {
+        let read =
+            |(name, weight): (Name, String)| Ok((name, weight.parse().map_err(D::Error::custom)?));
+        Vec::deserialize(deserializer)?.into_iter().map(read).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Whether a node is set aside for asks that reserved it, and for which.
 
+use serde::{Deserialize, Serialize};
+
 /// Whether a node is set aside for asks, and how. Searches treat both ways alike.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetAside {
     /// The node is not set aside: searches find it.
     #[default]

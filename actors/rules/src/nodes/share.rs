@@ -13,6 +13,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::set_aside::SetAside;
 use crate::values::resources::{Resources, Sum};
 
@@ -24,7 +26,7 @@ const ALWAYS: usize = 2;
 const SIZES_MAX: usize = 64;
 
 /// The capacity that is set aside, and the bound on it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Share {
     pub(super) percent: u32,
     /// The capacity of open nodes.

@@ -11,6 +11,7 @@
 //! * After [`Taken::undo`] every node has its earlier amount and position.
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::affinity::Families;
 use super::growth::LOOKED_AT;
@@ -42,11 +43,13 @@ use crate::values::resources::Resources;
 /// assert_eq!(nodes.growth(), mark);
 /// # Ok::<(), monoceros_rules::nodes::NodeExists>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Taken {
     /// The earlier available amount of each changed node.
+    #[serde(with = "crate::values::pairs")]
     before: FxHashMap<NodeSlot, Resources>,
     /// Placements that constraints count although they are not made yet.
+    #[serde(with = "crate::values::pairs")]
     supposed: FxHashMap<NodeSlot, Vec<Families>>,
 }
 

@@ -23,6 +23,8 @@
 //! assert_eq!(recommendations(&node, None), [(RecommendationKind::Overcommitted, vcores(5))]);
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::resources::Resources;
 
 /// The time for which a measurement is kept, ns.
@@ -32,7 +34,7 @@ pub const KEPT_NS: i64 = 300_000_000_000;
 const OVERLOADS: u32 = 3;
 
 /// The newest measurement of a node or an allocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
     /// The measured usage.
     pub usage: Resources,

@@ -31,6 +31,7 @@ mod verdict;
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::order::shares::{self, NamedShare, Share};
@@ -71,7 +72,7 @@ pub struct QueueView<'a> {
 
 /// The position of a queue among its siblings.
 // The derived order is that of the fields.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QueueKey {
     // Priority, descending, and fair share, ascending, in the order of the parent's setting.
     first: i64,
@@ -121,7 +122,7 @@ pub struct ApplicationView<'a> {
 /// A gang that lost members comes before all others of its priority. If the leaf compares age or
 /// usage before priority, it comes before all others.
 // The derived order is that of the fields; a field that the policy does not use is zero or empty.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ApplicationKey {
     /// The priority, if that comes first; its lowest bit is whether the gang lacks no members.
     first: i64,
@@ -161,7 +162,7 @@ impl ApplicationKey {
 
 /// The position of an ask in its application.
 // The derived order is that of the fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AskKey {
     priority: Reverse<i32>,
     created: i64,
@@ -197,7 +198,7 @@ fn descending(priority: i32) -> i64 {
 }
 
 /// A pending amount, ordered so that the larger amount is less. Absent and zero are the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct LargerFirst(Resources);
 
 impl Ord for LargerFirst {
@@ -207,7 +208,7 @@ impl Ord for LargerFirst {
 }
 
 /// Shares of a total, descending; the order is that of [`shares::compare_shares`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Usage(SmallVec<[NamedShare; 4]>);
 
 impl Usage {

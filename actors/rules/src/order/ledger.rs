@@ -41,10 +41,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::resources::{Limits, Resources, Sum};
 
 /// The accounts of one queue, which include all descendants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueLedger {
     /// The stored maximum (see [`stored_limits`]). `None` limits nothing. Root has none: its
     /// placements are limited only by nodes.
@@ -64,7 +66,7 @@ pub struct QueueLedger {
 }
 
 /// A change of totals on its way from an application to root. Quantities are signed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerDelta {
     /// Change of the usage, unsettled placements included.
     pub allocated: Resources,

@@ -20,12 +20,15 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::values::resources::{Limits, Name, Resources};
 
 /// A fraction, stored as an integer of the same order, so that keys compare no floats.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Share(i64);
 
 impl Share {
@@ -75,7 +78,7 @@ fn share(quantity: i64, total: i64) -> f64 {
 }
 
 /// A share, and the name whose bare quantity it is; `None` if it is a fraction or zero.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NamedShare {
     pub(crate) share: Share,
     pub(crate) bare: Option<Name>,

@@ -52,11 +52,13 @@ mod tests;
 
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 pub use bound::{Between, Bound};
 use node::{Node, Walk};
 
 /// Values with their bounds, in order of a unique key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OrderedTree<K, V, B> {
     root: Node<K, V, B>,
     /// The join of the bounds of all entries; `None` if there are none.

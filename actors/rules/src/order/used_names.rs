@@ -24,6 +24,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize, Serializer};
 use smallvec::SmallVec;
 
 use crate::order::ledger::LedgerDelta;
@@ -35,11 +36,19 @@ const NAMES_MAX: usize = 256;
 type Noted = SmallVec<[Name; 4]>;
 
 /// The names of one queue, of each kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedNames {
+    #[serde(serialize_with = "in_use")]
     allocated: Noted,
+    #[serde(serialize_with = "in_use")]
     pending: Noted,
+    #[serde(serialize_with = "in_use")]
     preempting: Noted,
+}
+
+/// Writes the names that are still held, in the order in which they were noted.
+fn in_use<S: Serializer>(noted: &Noted, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(noted.iter().filter_map(|name| name.find_text()))
 }
 
 impl UsedNames {

@@ -7,11 +7,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::asks::Asks;
 use crate::values::instant::after;
 
 /// The ages of the asks of an application.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Aging {
     /// The time of the armed deadline, ns since the epoch.
     deadline_ns: Option<i64>,

@@ -28,6 +28,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use crate::queues::EvictionBounds;
 use crate::values::ids::ApplicationSlot;
 use crate::values::instant::after;
@@ -38,7 +40,7 @@ pub const LINKS: usize = 4;
 pub const MOST: usize = 65_536;
 
 /// The recent evictions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct History {
     /// The times of evictions by application, ns since the epoch; the newest last.
     evictions: BTreeMap<ApplicationSlot, VecDeque<i64>>,
@@ -47,8 +49,9 @@ pub struct History {
 }
 
 /// Pairs of applications, each with the time at which it expires.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Pairs {
+    #[serde(with = "crate::values::pairs")]
     until: BTreeMap<(ApplicationSlot, ApplicationSlot), i64>,
     by_time: BTreeSet<(i64, ApplicationSlot, ApplicationSlot)>,
 }

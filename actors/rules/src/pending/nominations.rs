@@ -37,13 +37,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::pending::reservations::Reserver;
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::instant::after;
 use crate::values::resources::Resources;
 
 /// A preemptor that has a nomination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Preemptor {
     /// An ask.
     Ask(Reserver),
@@ -52,7 +54,7 @@ pub enum Preemptor {
 }
 
 /// The nomination of a preemptor.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Nomination {
     /// The path of the preemptor's leaf.
     pub queue: Arc<str>,
@@ -63,6 +65,7 @@ pub struct Nomination {
     /// The last arrival number at that time ([`Books::arrival`](crate::books::Books::arrival)).
     pub arrival: u64,
     /// The victims that are not confirmed yet.
+    #[serde(with = "crate::values::pairs")]
     pub victims: BTreeMap<AllocationId, Victim>,
     /// The applications of its victims.
     pub losers: Vec<ApplicationSlot>,
@@ -71,7 +74,7 @@ pub struct Nomination {
 }
 
 /// The capacity on a node that is reserved for one member of a gang.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// The index of its task group in the declaration.
     pub group: usize,
@@ -82,7 +85,7 @@ pub struct Room {
 }
 
 /// A victim that is not released yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Victim {
     /// The path of its leaf.
     pub queue: Arc<str>,
@@ -93,7 +96,7 @@ pub struct Victim {
 }
 
 /// A victim whose preemptor is gone, or that never had a preemptor.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct OrphanedVictim {
     node: NodeSlot,
     amount: Resources,
@@ -113,22 +116,25 @@ pub struct Coming {
 }
 
 /// The sums of nominations below a queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Sums {
     nominated: Resources,
     taken_off: Resources,
 }
 
 /// All nominations of a partition.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Nominations {
+    #[serde(with = "crate::values::pairs")]
     preemptors: BTreeMap<Preemptor, Nomination>,
+    #[serde(with = "crate::values::pairs")]
     victims: BTreeMap<AllocationId, Preemptor>,
     queues: BTreeMap<Arc<str>, Sums>,
     losers: BTreeMap<ApplicationSlot, BTreeSet<Preemptor>>,
     /// The gangs with reserved capacity, by node.
     nodes: BTreeMap<NodeSlot, BTreeSet<Preemptor>>,
     /// Orphaned victims.
+    #[serde(with = "crate::values::pairs")]
     orphans: BTreeMap<AllocationId, OrphanedVictim>,
     /// The gangs whose rooms are lifted.
     lifted: BTreeSet<Preemptor>,

@@ -15,10 +15,12 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::names::{is_group_of_acl, is_user_of_acl};
 
 /// The users and groups that have access; none by default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acl {
     everybody: bool,
     users: BTreeSet<String>,

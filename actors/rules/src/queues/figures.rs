@@ -14,11 +14,13 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::QueueConfig;
 use crate::values::resources::{Limits, Resources};
 
 /// The figures of one queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QueueFigures {
     /// The slot of the queue above; `None` for root.
     parent: Option<u32>,
@@ -31,7 +33,7 @@ pub struct QueueFigures {
 }
 
 /// The figures of all queues of a partition, by their slots.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct QueueTable {
     queues: Vec<Option<QueueFigures>>,
     /// The number of queues that change the priorities below them.

@@ -16,12 +16,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::acl::{Acl, AclError};
 use crate::values::names::RECOVERY;
 use crate::values::resources::{Limits, Resources};
 
 /// A queue with everything below it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueConfig {
     /// The last part of the path.
     pub name: Arc<str>,
@@ -56,7 +58,7 @@ pub struct QueueConfig {
 }
 
 /// The settings that a dynamic leaf begins with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
     /// The number of applications that may run at once; 0 is unlimited.
     pub max_applications: u64,
@@ -70,7 +72,7 @@ pub struct Template {
 
 /// A limit for each of some users and some groups on a queue. `*` among the users is each user whom
 /// no limit on this queue names; among the groups it is all other users together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitConfig {
     /// The text by which its author named the limit.
     pub description: String,
@@ -86,7 +88,7 @@ pub struct LimitConfig {
 }
 
 /// The effect of a queue on the priorities below it (`priority.policy`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PriorityPolicy {
     /// Adds the queue's offset to the highest priority below.
     #[default]
@@ -96,7 +98,7 @@ pub enum PriorityPolicy {
 }
 
 /// The order of a leaf's applications (`application.sort.policy`; `stateaware` is fifo).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationSortPolicy {
     /// The older application comes first.
     #[default]
@@ -106,7 +108,7 @@ pub enum ApplicationSortPolicy {
 }
 
 /// The settings that follow from the properties of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSettings {
     /// The order of children or applications; parents are always fair.
     pub sort_policy: ApplicationSortPolicy,
@@ -141,7 +143,7 @@ impl QueueSettings {
 }
 
 /// The policy of preemption across a queue (`preemption.policy`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreemptionPolicy {
     /// Preemption follows the guarantees.
     #[default]
@@ -155,7 +157,7 @@ pub enum PreemptionPolicy {
 /// The bounds on evictions from an application of a leaf (`preemption.max.evictions`,
 /// `preemption.window`, `preemption.min.runtime`). Places that are held for members of a gang, and
 /// placeholders, are not counted and have no least running time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvictionBounds {
     /// The most evicted allocations within the window; 0: any number.
     pub max_evictions: u32,

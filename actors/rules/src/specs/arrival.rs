@@ -1,8 +1,10 @@
 //! The arrival of a traced ask: the times that all its placements share. Each placement adds its
 //! own times ([`Course`](crate::allocations::course::Course)).
 
+use serde::{Deserialize, Serialize};
+
 /// The first times of a trace, which all placements of an ask share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// The time at which the request with the ask was read, ns since the epoch.
     pub received_ns: i64,

@@ -288,7 +288,7 @@ impl Preemption {
 /// The shape of a class: all attributes that decide whether and where one of its members can be
 /// placed. It is read from the specification of one member; two shapes are equal if these
 /// attributes are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
     spec: Arc<AskSpec>,
     /// The sequence number of the ask, if it is alone in its class; 0 for all others.

@@ -28,6 +28,7 @@
 //! assert_eq!(fault.to_string(), "an expression without a key, in child 1");
 //! ```
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -43,7 +44,7 @@ pub const MAX_LEVELS: usize = 8;
 pub const MAX_SIMPLE: usize = 64;
 
 /// A constraint on the node of an allocation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Constraint {
     /// A condition on the node and on allocations near it.
     Simple(Simple),
@@ -56,7 +57,7 @@ pub enum Constraint {
 }
 
 /// A condition on the node and on allocations near it; both hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Simple {
     /// Expressions on the attributes of the node, all of which hold.
     pub node: Vec<Expression>,
@@ -65,7 +66,7 @@ pub struct Simple {
 }
 
 /// The range of the number of allocations that are near each other and have certain tags.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Near {
     /// The node attribute: nodes with the same value of it are near each other. Empty: each node by
     /// itself.
@@ -108,7 +109,7 @@ pub enum Operator {
 }
 
 /// A constraint, and the delay after which the next one is tried, too.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timed {
     /// The constraint.
     pub constraint: Constraint,
@@ -387,6 +388,11 @@ impl AskConstraint {
         Ok(Some(WrittenConstraint { constraint, counts_itself }.into()))
     }
 
+    /// Returns a constraint that admits every node.
+    pub(crate) fn none() -> Self {
+        WrittenConstraint { constraint: Constraint::All(Vec::new()), counts_itself: 0 }.into()
+    }
+
     /// Returns the constraint itself.
     pub fn constraint(&self) -> &Constraint {
         &self.constraint
@@ -421,6 +427,20 @@ impl PartialEq for AskConstraint {
 }
 
 impl Eq for AskConstraint {}
+
+impl PartialOrd for AskConstraint {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The order does not depend on hashes.
+impl Ord for AskConstraint {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let of = |it: &Self| it.counts_itself;
+        self.constraint.cmp(&other.constraint).then_with(|| of(self).cmp(&of(other)))
+    }
+}
 
 impl Hash for AskConstraint {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -82,7 +82,7 @@ impl Quota {
 }
 
 /// The quotas of an RM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
     /// Pending requests, each counted once, however many allocations it requests.
     pub asks: u64,
@@ -215,7 +215,7 @@ pub struct OverQuota {
 }
 
 /// The quotas of an RM and their usage, as a partition knows them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct QuotaUsage {
     /// The quotas of the RM.
     pub most: Quotas,

@@ -6,9 +6,13 @@
 //! that may cure an obstacle of its kind: a [`Loosening`] of quota, a [`Growth`] of a node.
 //! Comparing two numbers shows whether anything happened since; waiting asks need not be notified.
 
+use serde::{Deserialize, Serialize};
+
 /// The number of a step that may have given some queue, user or group more headroom. 0 comes before
 /// the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Loosening(u64);
 
 impl Loosening {
@@ -39,7 +43,9 @@ impl Loosening {
 
 /// The number of a growth of the node index: a change by which a node became acceptable to some
 /// ask, or the return of an amount that a placement in flight had held. 0 comes before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Growth(u64);
 
 impl Growth {
@@ -65,7 +71,7 @@ impl Growth {
 
 /// The epoch of a try without result: the last loosening on its path, and the last growth of a
 /// node, at that time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
     /// The last loosening of quota on the path from root.
     pub loosening: Loosening,

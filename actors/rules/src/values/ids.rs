@@ -17,7 +17,6 @@ crate::slot! {
 crate::slot! {
     /// An application of this partition: a slot in its directory, used again once the application
     /// is removed.
-    #[derive(Serialize, Deserialize)]
     pub struct ApplicationSlot;
 }
 
@@ -33,7 +32,6 @@ crate::slot! {
 
 crate::slot! {
     /// A slot in the allocation table, used again once its allocation is removed.
-    #[derive(Serialize, Deserialize)]
     pub(crate) struct AllocationSlot;
 }
 

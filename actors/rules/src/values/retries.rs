@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The first pause after a refusal, before a try without a change. The pause doubles with each
 /// consecutive refusal, up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// };
 /// assert_eq!([(); 7].map(|()| pause()), [1, 2, 4, 8, 16, 30, 30]);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retries {
     /// The number of consecutive refusals, between which only time has passed.
     in_a_row: u32,

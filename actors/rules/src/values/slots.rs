@@ -25,6 +25,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// A number of entries of one kind, as a type of its own. Made by [`slot!`](crate::slot).
 pub trait Slot: Copy {
     /// Returns the slot with this index.
@@ -40,6 +42,7 @@ macro_rules! slot {
     ($(#[$doc:meta])* $vis:vis struct $name:ident;) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize)]
         $vis struct $name(u32);
 
         #[allow(dead_code, reason = "not every table is indexed by hand")]
@@ -254,6 +257,47 @@ impl<S, T: Clone> Slots<S, T> {
     /// Returns a copy of a part.
     pub(crate) fn copy_of_part(&self, part: usize) -> Vec<Option<T>> {
         self.parts[part].clone()
+    }
+}
+
+/// The serialized form of a table.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Slots")]
+struct WrittenSlots<E> {
+    /// The entries, each with its index, in order.
+    entries: E,
+    bound: usize,
+    /// The free slots in their order: the last one is given to the next new entry.
+    free: Vec<u32>,
+}
+
+impl<S: Slot, T: Serialize> Serialize for Slots<S, T> {
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let entries = self.iter().map(|(slot, thing)| (slot.index(), thing));
+        let written = WrittenSlots {
+            entries: entries.collect::<Vec<_>>(),
+            bound: self.bound,
+            free: self.free.clone(),
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de, S: Slot, T: Deserialize<'de>> Deserialize<'de> for Slots<S, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = WrittenSlots::<Vec<(usize, T)>>::deserialize(deserializer)?;
+        let mut slots = Self::default();
+        for (at, thing) in written.entries {
+            while slots.bound < at {
+                slots.push(None);
+            }
+            slots.push(Some(thing));
+        }
+        while slots.bound < written.bound {
+            slots.push(None);
+        }
+        slots.free = written.free;
+        Ok(slots)
     }
 }
 

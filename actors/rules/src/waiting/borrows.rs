@@ -4,13 +4,15 @@
 //! Either of two conditions allows it: such a node has grown, and the ask comes before the one with
 //! the reservation; or the guarantee of its queue is unused, whenever the capacity became free.
 
+use serde::{Deserialize, Serialize};
+
 use super::view::View;
 use super::waits::Parked;
 use crate::queues::figures::QueueTable;
 use crate::values::resources::Resources;
 
 /// The bound over asks that found no capacity, or were refused on every node with capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Borrows {
     /// The highest priority of these asks.
     priority: i32,
@@ -18,7 +20,7 @@ pub struct Borrows {
 }
 
 /// The queue whose unused guarantee may cover these asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Owed {
     /// No queue.
     Nothing,

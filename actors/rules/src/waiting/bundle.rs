@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::nodes::NodeIndex;
@@ -9,7 +10,7 @@ use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
 /// The number and size of the places that a bundle waits for, after it has found too few.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleWaits {
     /// The growth of the node index up to which it was searched.
     at: Growth,

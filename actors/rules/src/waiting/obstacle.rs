@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::specs::ask::AskSpec;
 use crate::values::epoch::Epoch;
 use crate::waiting::{Parked, View, WaitSet};
@@ -16,7 +18,7 @@ use crate::waiting::{Parked, View, WaitSet};
 pub const EXCLUDED_FOR: Duration = Duration::from_secs(300);
 
 /// The reason why an ask is not placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
     /// The headroom below the maxima of its queues is too small.
     Quota,

@@ -4,13 +4,15 @@
 //! acceptable to some ask), each of a node that this ask may use, and each with too little left for
 //! it. Each of these growths has *passed the ask by* ([`PassedBy`](crate::nodes::PassedBy)).
 
+use serde::{Deserialize, Serialize};
+
 use super::view::View;
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
 /// The bound over asks that are tried again when enough growths have passed them by, or when all
 /// nodes together have enough free capacity for them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Passed {
     /// The component-wise least of their amounts.
     least: Resources,

@@ -11,6 +11,8 @@
 //! the application do not matter: they were not tried since, so the application is tried when the
 //! limit lets it start.
 
+use serde::{Deserialize, Serialize};
+
 use super::view::{Declined, Phase, View};
 use super::waits::WaitSet;
 use crate::limits::{SharedLimits, ShownBy, Trackers};
@@ -19,7 +21,7 @@ use crate::values::epoch::{Epoch, Loosening};
 
 /// The bounds of running applications and of those that have still to start. They are separate,
 /// because the second count only if one more application may run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Started {
     /// The bound of the asks of running applications.
     pub running: WaitSet,
@@ -31,7 +33,7 @@ pub struct Started {
 
 /// The bound of applications that shared limits of users and groups keep from starting. It is
 /// visible to the queues above.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitedStarts {
     /// The limits; each of the applications is held back by one of them.
     pub by: SharedLimits,
@@ -119,7 +121,7 @@ impl Bound for Started {
 }
 
 /// The bounds of all pending asks below a row of a queue, by phase.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
     /// The bound of asks that may use any node.
     pub normal: Started,
@@ -128,7 +130,7 @@ pub struct Waits {
 }
 
 /// The bounds in the phases before the last.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Early {
     /// The bound of asks that have a node reserved.
     pub reserved: Started,

@@ -1,5 +1,7 @@
 //! The view of an offer: headroom and counters at its present row, and its phase.
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::Trackers;
 use crate::nodes::NodeIndex;
 use crate::queues::figures::QueueTable;
@@ -31,7 +33,7 @@ impl Phase {
 }
 
 /// The epochs of the offers that were declined last, by phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declined([Epoch; 3]);
 
 impl Declined {

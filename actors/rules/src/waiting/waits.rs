@@ -1,6 +1,8 @@
 //! The bound of pending asks of one kind ([`WaitSet`]), and the bound over asks that were tried
 //! without result ([`Parked`]).
 
+use serde::{Deserialize, Serialize};
+
 use super::borrows::{self, Borrows};
 use super::bundle::BundleWaits;
 use super::passed::{self, Passed};
@@ -14,7 +16,7 @@ use crate::values::resources::Resources;
 
 /// The bound of pending asks of one kind: there are none, some that must be tried, or only asks
 /// that were tried without result.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum WaitSet {
     /// No ask is pending.
     #[default]
@@ -26,7 +28,7 @@ pub enum WaitSet {
 }
 
 /// The bound over asks that were tried without result.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parked {
     /// The component-wise least amount of asks that wait for quota.
     pub short: Option<Resources>,
@@ -63,7 +65,7 @@ pub struct Parked {
 }
 
 /// The bound of asks that wait for shared limits of users and groups.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limited {
     /// The component-wise least amount of these asks.
     pub least: Resources,

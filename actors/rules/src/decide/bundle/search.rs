@@ -16,6 +16,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Chosen, Found, Group, How, MembersAt, Place, Shortage, order, short_of_room, topology,
@@ -24,12 +25,13 @@ use crate::nodes::{Domain, NodeIndex, NodeRequest};
 use crate::values::ids::NodeSlot;
 
 /// A search that continues in a later step.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Paused {
     how: How,
     places: Vec<Place>,
     chosen: Vec<Chosen>,
     /// The domains that did not take a group.
+    #[serde(with = "crate::values::sorted")]
     tried: Tried,
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::cure::{Change, more_nodes};
 use super::why::{Cause, said};
 use crate::nodes::{Domain, NodeLacks};
@@ -63,7 +65,7 @@ pub enum GangWhy {
 }
 
 /// A group that has to stay in one domain, and is too large for each domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortDomain {
     /// The name of the task group.
     pub group: TaskGroup,

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::applications::application::Application;
 use crate::applications::native::{Native, NativeGroup};
 use crate::asks::{Ask, Asks, Bundled};
@@ -17,7 +19,7 @@ use crate::values::resources::Resources;
 pub type AvoidedDomains = BTreeMap<usize, Vec<Domain>>;
 
 /// The nodes that members may use in a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AllowedNodes {
     /// The nodes where no start of the member failed.
     WithoutFailedStart,

@@ -1,5 +1,7 @@
 //! The obstacles that keep a declared gang from its places.
 
+use serde::{Deserialize, Serialize};
+
 use crate::applications::native::MissingAsks;
 use crate::asks::{Asks, Bundled};
 use crate::decide::bundle::{NoDomain, Shortage};
@@ -13,7 +15,7 @@ use crate::waiting::BundleWaits;
 use super::members::short_members;
 
 /// An obstacle that keeps a gang from its places.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GangObstacle {
     /// A group whose members have no size lacks asks.
     Asks(MissingAsks),
@@ -39,7 +41,7 @@ pub enum GangObstacle {
 }
 
 /// Why a search ended, or paused, without places for all members.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum NotPlaced {
     /// There are too few places: the shortage, and what the bundle waits for.
     Short(Box<(Shortage, BundleWaits)>),

@@ -25,6 +25,7 @@
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 use crate::applications::application::Application;
 use crate::applications::native::Native;
@@ -46,7 +47,7 @@ const REFUSALS_PER_STEP: usize = 2_048;
 const DOMAINS_ASKED: usize = 16;
 
 /// A member of the gang on a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member {
     /// Its ask.
     pub ask: AskSlot,
@@ -73,7 +74,7 @@ pub enum Next {
 }
 
 /// A search for places of all members of a gang.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberSearch {
     /// The members.
     bundled: Bundled,
@@ -84,8 +85,10 @@ pub struct MemberSearch {
     avoid: AvoidedDomains,
     /// The nodes that refused each ask, by their slots. A new node with the slot of a removed one
     /// counts as one that refused, until the next search.
+    #[serde(with = "crate::values::pairs")]
     refusals: FxHashMap<AskSlot, FixedBitSet>,
     /// The members that passed in earlier steps.
+    #[serde(with = "crate::values::sorted")]
     passed: FxHashSet<Member>,
     /// The ask of the member that was refused last.
     refused: Option<AskSlot>,
@@ -95,7 +98,7 @@ pub struct MemberSearch {
 }
 
 /// The part of a search in one step.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Step {
     /// The number of looks at nodes at which the step ends.
     until: u64,
@@ -115,7 +118,7 @@ struct Step {
 }
 
 /// What a search does now.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 enum Doing {
     /// Finds places on nodes.
     #[default]
@@ -131,7 +134,7 @@ enum Doing {
 }
 
 /// A count of the members of a refused group that pass where they are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Count {
     group: usize,
     /// The ask of the member that was refused.

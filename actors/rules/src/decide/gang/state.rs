@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::applications::native::{MissingAsks, Native};
 use crate::asks::preemption::Tries;
 use crate::asks::{Asks, Bundled};
@@ -19,7 +21,7 @@ use super::obstacle::{GangObstacle, NotPlaced};
 use super::search::MemberSearch;
 
 /// The search for places of a declared gang.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GangSearch {
     /// What the gang waits for: it decides whether an offer reaches the application.
     waits: WaitSet,

@@ -38,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::applications::application::Application;
 use crate::applications::native::Stage;
@@ -54,12 +55,13 @@ pub use answers::{MemberAnswer, Move, NextStep, Outcome, Withdrawal};
 pub const VOID_MAX: Duration = Duration::from_secs(30);
 
 /// A bundle in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BundleInFlight {
     members: Vec<MemberInFlight>,
     /// The positions of the members that the RM has still to be asked about.
     to_ask: VecDeque<usize>,
     /// The position of the member that each open question is about.
+    #[serde(with = "crate::values::pairs")]
     open: FxHashMap<u64, usize>,
     /// The number of the bundle, unique among all bundles of an RM.
     number: u64,
@@ -73,7 +75,7 @@ pub struct BundleInFlight {
 }
 
 /// A member of a bundle in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberInFlight {
     /// Its placement in the table.
     pub id: AllocationId,
@@ -90,13 +92,14 @@ pub struct MemberInFlight {
     /// count.
     asked_again: u32,
     /// The ids of the nodes that refused it.
+    #[serde(with = "crate::values::sorted")]
     refused: SeededSet<Arc<str>>,
     /// Whether a refusal was presumed because the RM did not answer.
     was_silent: bool,
 }
 
 /// An answer that a member passes at its place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Pass {
     number: u64,
     question: OpenQuestion,

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Search;
 use crate::allocations::Allocation;
 use crate::applications::gang::Gang;
@@ -16,7 +18,7 @@ use crate::values::retries::Retries;
 use crate::waiting::{Parked, WaitSet};
 
 /// The search, and what it waits for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PairSearch {
     search: Search,
     /// What the search waits for: it decides whether an offer in the phase of pairs reaches the

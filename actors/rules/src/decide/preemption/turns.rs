@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::asks::Ask;
 use crate::asks::preemption::NoPreemption;
 use crate::books::Books;
@@ -15,15 +17,16 @@ use crate::values::ids::NodeSlot;
 use crate::waiting::obstacle::Obstacle;
 
 /// The preemptors of one application that may search for victims later.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Turns {
     /// The time of the armed deadline, ns since the epoch.
     armed_ns: Option<i64>,
+    #[serde(with = "crate::values::pairs")]
     later: BTreeMap<Preemptor, Later>,
 }
 
 /// The conditions under which a preemptor may search for victims later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Later {
     /// The time from which it may, ns since the epoch; `None` if time alone is not enough.
     pub at_ns: Option<i64>,

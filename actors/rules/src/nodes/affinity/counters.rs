@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::files::Files;
@@ -33,7 +34,7 @@ pub use needed::COUNTERS_MAX;
 pub(in crate::nodes) type Families = SmallVec<[FamilyId; 2]>;
 
 /// A number of allocations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Count {
     /// The allocations that nodes hold.
     pub(super) there: i64,
@@ -59,25 +60,26 @@ impl Count {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Family {
     expressions: Arc<[Expression]>,
     counters: SmallVec<[CounterId; 1]>,
 }
 
 /// Counts of a family's allocations, by group of a scope.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Counter {
     pub(super) scope: ScopeId,
     pub(super) family: FamilyId,
     /// The groups that have allocations; never iterated where the order matters.
+    #[serde(with = "crate::values::pairs")]
     pub(super) groups: FxHashMap<Group, Count>,
     pub(super) total: Count,
     ranges: SmallVec<[RangeId; 1]>,
 }
 
 /// The bounds on a counter in a group, the allocation to be placed included.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Range {
     pub(super) counter: CounterId,
     pub(super) min: i64,
@@ -99,7 +101,7 @@ impl Range {
 }
 
 /// An allocation, as the counters count it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Counted {
     pub(super) node: NodeSlot,
     is_booked: bool,
@@ -137,19 +139,25 @@ pub(super) enum Wakes {
 }
 
 /// All counters, and the allocations that they count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counters {
     families: Slots<FamilyId, Family>,
+    #[serde(with = "crate::values::pairs")]
     family_of: SeededMap<Arc<[Expression]>, FamilyId>,
     scopes: Slots<ScopeId, Scope>,
+    #[serde(with = "crate::values::pairs")]
     scope_of: SeededMap<Option<Arc<str>>, ScopeId>,
     all: Slots<CounterId, Counter>,
+    #[serde(with = "crate::values::pairs")]
     counter_of: FxHashMap<(ScopeId, FamilyId), CounterId>,
     ranges: Slots<RangeId, Range>,
+    #[serde(with = "crate::values::pairs")]
     range_of: FxHashMap<(CounterId, i64, i64), RangeId>,
     /// The allocations that are in any family.
+    #[serde(with = "crate::values::pairs")]
     counted: FxHashMap<AllocationId, Counted>,
     /// The held places and the gang members among them, by application.
+    #[serde(with = "crate::values::pairs")]
     held: FxHashMap<ApplicationSlot, BTreeSet<AllocationId>>,
     files: Files,
 }

@@ -5,21 +5,24 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::FamilyId;
 use crate::specs::constraint::{Expression, Operator};
 use crate::values::hashing::SeededMap;
 use crate::values::texts::Texts;
 
 /// Families by the tags of their members: one look-up per tag finds them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Files {
     by_key: BTreeMap<String, File>,
     /// Families that require no value under any key.
     always: Vec<FamilyId>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct File {
+    #[serde(with = "crate::values::pairs")]
     by_value: SeededMap<String, Vec<FamilyId>>,
     /// Families that accept any value under this key.
     any: Vec<FamilyId>,

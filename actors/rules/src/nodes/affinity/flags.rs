@@ -16,12 +16,14 @@
 //! searches that it saves: if its largest group has at most 64 nodes or one in eight. With larger
 //! groups, there are so few of them that checking the full ones node by node is cheaper.
 
+use serde::{Deserialize, Serialize};
+
 use super::ids::{RangeId, SelectorId};
 
 /// The number of excluded nodes from which a condition may have a flag.
 pub(super) const WORTH_IT: usize = 32;
 /// The flag of a condition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Flagged {
     pub(super) flag: Option<u8>,
     /// The number of excluded nodes at which it next requests a flag.
@@ -51,14 +53,14 @@ impl Flagged {
 }
 
 /// The condition that has a flag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Holder {
     Selector(SelectorId),
     Range(RangeId),
 }
 
 /// The conditions that have flags, by flag.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Flags {
     pub(super) holders: Vec<Option<Holder>>,
 }

@@ -83,4 +83,5 @@ pub(super) use counters::Families;
 pub use learn::TooManyCounters;
 pub use search::Excluding;
 pub(super) use state::Affinity;
+pub(crate) use terms::by_constraint;
 pub use terms::{Terms, Wish};

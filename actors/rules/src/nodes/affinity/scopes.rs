@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::nodes::attributes::Attributes;
 use crate::values::hashing::SeededMap;
@@ -24,7 +25,7 @@ crate::slot! {
 }
 
 /// A group of nodes, which count as near each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(super) enum Group {
     /// A node by itself.
     Node(NodeSlot),
@@ -33,17 +34,19 @@ pub(super) enum Group {
 }
 
 /// A way to group nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Scope {
     /// The attribute; `None`: each node by itself.
     pub(super) key: Option<Arc<str>>,
     pub(super) values: Slots<ValueId, Value>,
+    #[serde(with = "crate::values::pairs")]
     value_of: SeededMap<Arc<str>, ValueId>,
     /// The value of each node that has one.
+    #[serde(with = "crate::values::pairs")]
     pub(super) of_node: FxHashMap<NodeSlot, ValueId>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Value {
     text: Arc<str>,
     pub(super) nodes: BTreeSet<NodeSlot>,

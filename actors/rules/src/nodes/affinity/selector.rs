@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::flags::Flagged;
 use crate::nodes::attributes::Attributes;
 use crate::specs::constraint::Expression;
 use crate::values::ids::NodeSlot;
 
 /// The nodes whose attributes satisfy some expressions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::nodes) struct Selector {
     pub(super) expressions: Arc<[Expression]>,
     /// One bit for each node; `None` if there are too many selectors.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
 use super::flags::Flags;
@@ -19,11 +20,13 @@ use crate::values::slots::Slots;
 const SELECTORS_MAX: usize = 4_096;
 
 /// The state of all placement constraints in use.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::nodes) struct Affinity {
     pub(super) nodes: Slots<NodeSlot, Option<Attributes>>,
+    #[serde(with = "super::terms::in_index")]
     pub(super) terms: SeededMap<Arc<AskConstraint>, Arc<Terms>>,
     pub(super) selectors: Slots<SelectorId, Selector>,
+    #[serde(with = "crate::values::pairs")]
     pub(super) selector_of: SeededMap<Arc<[Expression]>, SelectorId>,
     pub(super) counters: Counters,
     pub(super) flags: Flags,

@@ -4,36 +4,43 @@
 //! * An OR or a DELAYED_OR at the top becomes a choice for each child. An OR below an AND is one
 //!   condition.
 //! * A choice that may be used only later has its delay.
+//!
+//! # Serialized form
+//! The index writes the terms with all conditions. Their holders share them with the index, which
+//! drops terms that only it holds. So a holder writes only the constraint, or nothing if it knows
+//! the constraint otherwise, and looks its terms up in the index once both are read.
 
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::ids::{RangeId, SelectorId};
 use crate::specs::constraint::AskConstraint;
 use crate::values::ids::{AllocationId, ApplicationSlot};
 
 /// A constraint that is ready for searches. It is kept as long as it has a holder.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Terms {
     pub(super) choices: Vec<Choice>,
     pub(super) constraint: Arc<AskConstraint>,
 }
 
 /// Conditions that have to hold together, and the delay before they may be used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Choice {
     pub(super) opens: Opening,
     pub(super) conditions: Vec<Condition>,
 }
 
 /// The delay before a choice may be used; both parts have to pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Opening {
     pub(super) milliseconds: u64,
     pub(super) opportunities: u64,
 }
 
 /// A condition on a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Condition {
     /// A condition on the attributes of the node.
     Selector(SelectorId),
@@ -44,7 +51,7 @@ pub(super) enum Condition {
 }
 
 /// A condition on the number of allocations in the group of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Near {
     pub(super) range: RangeId,
     /// Whether the ask itself is in the family that is counted, so that it may be the first.
@@ -77,6 +84,12 @@ impl<'a> Wish<'a> {
 }
 
 impl Terms {
+    /// Returns terms without choices, for a holder that is being read: it still has to look its
+    /// terms up in the index.
+    pub(crate) fn not_looked_up() -> Arc<Self> {
+        Arc::new(Self { choices: Vec::new(), constraint: Arc::new(AskConstraint::none()) })
+    }
+
     /// Returns the constraint from which they were built.
     pub fn constraint(&self) -> &Arc<AskConstraint> {
         &self.constraint
@@ -126,5 +139,53 @@ impl Terms {
             }
             Some(next)
         })
+    }
+}
+
+/// The serialized form of terms in a holder: their constraint.
+pub(crate) mod by_constraint {
+    use serde::{Deserializer, Serializer};
+
+    use super::{Arc, AskConstraint, Deserialize, Serialize, Terms};
+
+    pub(crate) fn serialize<S: Serializer>(
+        terms: &Option<Arc<Terms>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        terms.as_ref().map(|terms| &terms.constraint).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<Terms>>, D::Error> {
+        let constraint = Option::<Arc<AskConstraint>>::deserialize(deserializer)?;
+        let terms = |constraint| Arc::new(Terms { choices: Vec::new(), constraint });
+        Ok(constraint.map(terms))
+    }
+}
+
+/// The serialized form of the terms in the index, in order of their constraints.
+pub(super) mod in_index {
+    use serde::{Deserializer, Serializer};
+
+    use super::{Arc, AskConstraint, Deserialize, Terms};
+    use crate::values::hashing::SeededMap;
+
+    type Map = SeededMap<Arc<AskConstraint>, Arc<Terms>>;
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        terms: &Map,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut terms: Vec<&Arc<Terms>> = terms.values().collect();
+        terms.sort_by(|one, other| one.constraint.cmp(&other.constraint));
+        serializer.collect_seq(terms)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Map, D::Error> {
+        let terms = Vec::<Arc<Terms>>::deserialize(deserializer)?;
+        Ok(terms.into_iter().map(|terms| (Arc::clone(&terms.constraint), terms)).collect())
     }
 }

@@ -19,6 +19,8 @@ mod walk;
 
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 pub(super) use walk::Walk;
 
 use super::bound::{Between, Bound};
@@ -34,19 +36,19 @@ const MIN: usize = MAX / 4;
 const MERGED: usize = MAX * 3 / 4;
 
 /// A subtree.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Node<K, V, B> {
     Leaf(Leaf<K, V, B>),
     Inner(Inner<K, V, B>),
 }
 
 /// Entries in order of their keys.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Leaf<K, V, B> {
     entries: Vec<Entry<K, V, B>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry<K, V, B> {
     key: K,
     bound: B,
@@ -54,14 +56,14 @@ struct Entry<K, V, B> {
 }
 
 /// Subtrees in order of their keys.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Inner<K, V, B> {
     children: Vec<Child<K, V, B>>,
     /// The number of entries below.
     len: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Child<K, V, B> {
     /// The separator: at most every key below, and above every key before. The separator of a first
     /// child equals that of its parent on the level above (on the left edge of the tree it has no

@@ -63,6 +63,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::LaneId;
 use crate::nodes::{NodeIndex, SetAside};
 use crate::queues::figures::QueueTable;
@@ -76,7 +78,7 @@ const LOOK_AGAIN_NS: i64 = 60_000_000_000;
 const LOOK_AGAIN_LEAST_NS: i64 = 1_000_000_000;
 
 /// The ask that has reserved a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reserver {
     /// The application.
     pub application: ApplicationSlot,
@@ -85,7 +87,7 @@ pub struct Reserver {
 }
 
 /// The reservation of a node for an ask.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reservation {
     /// The node.
     pub node: NodeSlot,
@@ -185,8 +187,9 @@ impl Reservation {
 }
 
 /// All reservations of a partition.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Reservations {
+    #[serde(with = "crate::values::pairs")]
     by_ask: BTreeMap<Reserver, Reservation>,
     /// The reservations by node.
     by_node: BTreeSet<(NodeSlot, Reserver)>,

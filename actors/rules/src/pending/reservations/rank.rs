@@ -25,6 +25,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::asks::Ask;
@@ -72,7 +73,7 @@ impl EffectivePriority {
 }
 
 /// The holder of a reservation, as far as the decisions of others depend on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The id of its application.
     pub application: Arc<str>,

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::ids::ApplicationSlot;
 
 /// A bundle whose members have places and wait for their predicates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenBundle {
     /// The application of the bundle.
     pub application: ApplicationSlot,
@@ -20,7 +22,7 @@ pub struct OpenBundle {
 
 /// The members of a gang that is placed as a whole. There is a place for each member, and each is
 /// checked before the gang is placed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionBundle {
     /// The number of the gang, unique among all partitions of an RM during a session.
     pub id: u64,
@@ -30,7 +32,7 @@ pub struct QuestionBundle {
 }
 
 /// The place of a member of a gang.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundlePlace {
     /// The allocation key; empty for a place to be held.
     pub key: Arc<str>,

@@ -19,6 +19,8 @@
 //! * The table of topics is bounded. A topic that is not in it counts as changed when the last
 //!   topic was dropped, so dropping too many topics can make answers void, but never valid.
 
+use serde::{Deserialize, Serialize};
+
 use super::scope::Scope;
 use crate::allocations::Elsewhere;
 use crate::values::hashing::SeededMap;
@@ -30,13 +32,14 @@ const FEW: usize = 1_024;
 const MOST: usize = 65_536;
 
 /// The numbers of the last changes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Changes {
     count: u64,
     /// The number of the last change of each node, by the index of its slot.
     of_node: Vec<u64>,
     /// The number of the last change that may affect all nodes.
     of_everything: u64,
+    #[serde(with = "crate::values::pairs")]
     of_topic: SeededMap<u64, u64>,
     /// The number of a change after which no topic outside of the table was changed.
     of_other_topics: u64,

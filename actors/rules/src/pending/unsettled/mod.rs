@@ -50,6 +50,8 @@ mod window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::allocations::Elsewhere;
 use crate::nodes::{NodeIndex, NodeRequest};
 use crate::values::epoch::Growth;
@@ -60,7 +62,7 @@ pub use scope::Scope;
 pub use window::Window;
 
 /// A question to the RM's predicate about one placement, without an answer yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenQuestion {
     /// The placement in the table; it holds the first candidate.
     pub allocation: AllocationId,
@@ -79,7 +81,7 @@ pub struct OpenQuestion {
 }
 
 /// A question to the RM's predicate whether an ask may reserve a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenClaim {
     /// The application of the ask.
     pub application: ApplicationSlot,
@@ -90,7 +92,7 @@ pub struct OpenClaim {
 }
 
 /// All placements that wait for an answer, with their questions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unsettled {
     questions: BTreeMap<u64, OpenQuestion>,
     claims: BTreeMap<u64, OpenClaim>,

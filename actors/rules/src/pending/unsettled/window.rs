@@ -6,8 +6,10 @@
 //! answers of others. So the window halves when there is such an answer, once for all answers that
 //! arrive together; it grows by one when there is none among them.
 
+use serde::{Deserialize, Serialize};
+
 /// The number of placements that may wait for an answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Window {
     most: usize,
     now: usize,

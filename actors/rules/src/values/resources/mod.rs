@@ -301,3 +301,10 @@ impl Serialize for Limits {
         serialize(&self.0, serializer)
     }
 }
+
+/// Reads the written form, as [`Resources`] do.
+impl<'de> Deserialize<'de> for Limits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Resources::deserialize(deserializer).map(Self::from)
+    }
+}

@@ -14,8 +14,10 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::values::hashing::SeededMap;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::values::hashing::SeededMap;
 
 /// A resource type as a number: equal text, equal `Name`, for as long as it is held.
 ///
@@ -197,6 +199,20 @@ impl Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}
+
+/// Reads the text of a name, which stays for the life of the process: only for texts that the
+/// program wrote itself.
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::keep(&String::deserialize(deserializer)?))
     }
 }
 

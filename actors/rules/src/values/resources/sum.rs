@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::arithmetic::combine;
 use super::{Name, Resources};
 
@@ -249,6 +251,41 @@ impl fmt::Debug for Sum {
         let exact: BTreeMap<Arc<str>, i128> =
             self.beyond.iter().map(|(name, exact)| (name.text(), *exact)).collect();
         write!(f, " (exactly {exact:?})")
+    }
+}
+
+/// A serialized quantity: a number, or its text if it is beyond the range of an amount.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Amount(i64),
+    Beyond(String),
+}
+
+/// Writes the exact quantities by name, in order of the texts.
+impl Serialize for Sum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = |(name, exact): (Name, i128)| {
+            let short = i64::try_from(exact).map(Written::Amount);
+            Some((name.find_text()?, short.unwrap_or_else(|_| Written::Beyond(exact.to_string()))))
+        };
+        let written: BTreeMap<Arc<str>, Written> = self.entries().filter_map(written).collect();
+        written.serialize(serializer)
+    }
+}
+
+/// Reads the written form, as [`Resources`] do.
+impl<'de> Deserialize<'de> for Sum {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut sum = Self::default();
+        for (name, written) in BTreeMap::<String, Written>::deserialize(deserializer)? {
+            let exact = match written {
+                Written::Amount(quantity) => i128::from(quantity),
+                Written::Beyond(text) => text.parse().map_err(serde::de::Error::custom)?,
+            };
+            sum.set_exact(Name::keep(&name), exact);
+        }
+        Ok(sum)
     }
 }
 
