@@ -13,6 +13,7 @@ use crate::specs::ask::{AskSpec, Form};
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
+use crate::values::usual::is_usual;
 
 /// Why the scheduler has asked the RM to end an allocation. It asks once; until the RM confirms the
 /// end, the allocation keeps its amount.
@@ -84,10 +85,13 @@ pub struct Allocation {
     pub bound_ns: i64,
     /// Whether its RM counts it as running on its node without having been notified of it as an
     /// allocation.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub is_assumed: bool,
     /// Whether it ran before its RM reported it, so that `bound_ns` is the time of the report.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub ran_before: bool,
     /// Attributes that most allocations do not have.
+    #[serde(default, skip_serializing_if = "Rare::is_nothing")]
     pub circumstances: Rare<Circumstances>,
 }
 
@@ -95,21 +99,28 @@ pub struct Allocation {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Circumstances {
     /// The question whose answer it waits for; `None` once it is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<u64>,
     /// The scheduler has asked the RM to end it and waits for the confirmation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<Leaving>,
     /// The preemptor, and the rule by which it is preempted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preempted_for: Option<Arc<Grounds>>,
     /// The time until which an allocation is not preempted again, ns since the epoch. Set when it
     /// was preempted and its RM reported that it stays.
     pub stays_until_ns: i64,
     /// The part in the replacement of a placeholder.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub pairing: Pairing,
     /// The number of the deadline that ends it, while one is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
     /// The relation to other nodes, if the RM stated one. `None`: it may affect any answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<Arc<Elsewhere>>,
     /// The times of a traced placement, until it is reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub course: Option<Box<Course>>,
 }
 

@@ -32,6 +32,7 @@ use crate::specs::tags::{RUN_TIME_LIMIT, Tags, run_time_limit};
 use crate::values::hashing::SeededMap;
 use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
+use crate::values::usual::is_usual;
 
 /// The most entries of a state log; when it is full, the oldest entry is dropped. Only an
 /// application that returns from Completing a few hundred times has so many.
@@ -151,8 +152,10 @@ pub struct Application {
     /// The owner.
     pub user: Arc<str>,
     /// The user's groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// The tags, as submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Tags>,
     /// The time of its acceptance, ns since the epoch.
     pub arrived_ns: i64,
@@ -160,8 +163,10 @@ pub struct Application {
     /// epoch.
     pub submitted_ns: i64,
     /// The time at which it last entered Running, ns since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<i64>,
     /// The time at which it entered a terminated state, ns since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ns: Option<i64>,
     /// The asks of the application, satisfied ones included.
     pub asks: Asks,
@@ -169,28 +174,38 @@ pub struct Application {
     #[serde(with = "crate::values::pairs")]
     pub allocations: SeededMap<Arc<str>, AllocationId>,
     /// The placements that wait for their predicate, or for the placeholder that they replace.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unsettled: BTreeSet<AllocationId>,
     /// The gang of the application, if it ever had or announced placeholders, or declared members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<Box<Gang>>,
     /// What happens to the gang if its placeholders have waited for too long.
     pub gang_style: GangStyle,
     /// The longest wait of its placeholders, or if it has none, its longest run, ms; `None`: not
     /// set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// The resource-seconds of allocations that have ended.
     pub history: History,
     /// The facts of its removal, once its RM has removed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removal: Option<Box<Removal>>,
     /// The task groups of its gang whose asks come before others, because they lost members.
     pub(super) owed: OwedGroups,
     state: ApplicationState,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     log: Vec<(i64, ApplicationState)>,
+    #[serde(default, skip_serializing_if = "is_usual")]
     allocated: Resources,
+    #[serde(default, skip_serializing_if = "is_usual")]
     placeholders: Resources,
+    #[serde(default, skip_serializing_if = "is_usual")]
     peak: Resources,
     /// The longest time that each of its allocations runs, as its RM claims, ms; `None`: no claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     run_time_limit_ms: Option<NonZeroU64>,
     /// The approximate memory of its own texts, in bytes.
+    #[serde(default, skip_serializing_if = "is_usual")]
     bytes: u64,
 }
 

@@ -40,6 +40,7 @@ use crate::specs::rejection::{Fixed, Rejection};
 use crate::specs::tags::Tags;
 use crate::values::resources::Resources;
 use crate::values::text::beginning;
+use crate::values::usual::is_usual;
 
 /// The time for which an ended application is kept.
 pub const RETENTION: Duration = Duration::from_secs(3 * 24 * 60 * 60);
@@ -64,31 +65,40 @@ pub struct Ended {
     /// The owner.
     pub user: Arc<str>,
     /// The user's groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// The tags, as submitted; `None` if it had none, if they are longer than [`TAGS_BYTES`], or if
     /// it was rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Tags>,
     /// The time of submission, ns since the epoch.
     pub submitted_ns: i64,
     /// The time at which it last entered Running, ns since the epoch; `None`: it never ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<i64>,
     /// The time of its end, ns since the epoch.
     pub finished_ns: i64,
     /// The final state; for a removed application, its last state until [`Self::into_removed`].
     pub state: ApplicationState,
     /// The states that it entered, oldest first, with times in ns since the epoch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<(i64, ApplicationState)>,
     /// The obstacles for which it waited, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitEntry>,
     /// The component-wise peak of the amount that it held.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub peak: Resources,
     /// The counts of its placeholders, by task group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_groups: Vec<(TaskGroup, Group)>,
     /// The reason of its rejection; `None` if it was not rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Box<str>>,
     /// The change by which it would be admitted; empty if it was not rejected, or none is known.
     pub cure: Fixed,
     /// The facts of its removal by its RM; `None` if it was not removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removal: Option<Box<Removal>>,
     /// The resource-seconds that it used.
     pub history: History,

@@ -24,6 +24,7 @@ use crate::values::ids::{AllocationId, ClassId, NodeSlot};
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Sum;
 use crate::values::retries::Retries;
+use crate::values::usual::is_usual;
 use crate::waiting::WaitSet;
 use crate::waiting::obstacle::refused;
 
@@ -37,6 +38,7 @@ pub struct Ask {
     /// The specification.
     pub spec: Arc<AskSpec>,
     /// The number of outstanding allocations.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub outstanding: u32,
     /// The time since when it counts as pending, ns since the epoch: its creation time, or its
     /// arrival if that is earlier. The clock of an RM may be ahead.
@@ -46,26 +48,36 @@ pub struct Ask {
     /// The number of its arrival.
     pub sequence: u64,
     /// Whether outstanding instances were withdrawn.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub withdrawn: bool,
     /// Whether its last try did not fit the quotas of its queues.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub over_quota: bool,
     /// Whether its last try did not fit the limits of its user and group.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub over_user_quota: bool,
     /// Whether a scale-up signal was sent for it, which is done once in its life.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub signalled: bool,
     /// Whether it was tried at least once with enough headroom under its user's limits.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub attempted: bool,
     /// Whether the RM did not answer for some nodes in its last try. Then it is not known whether
     /// more machines would help.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub unanswered: bool,
     /// The live allocations that were made from it.
+    #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
     pub live: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
     /// Whether it has a class of its own, which no other ask joins.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub(super) is_single: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) class: Option<ClassId>,
     /// The state of a search that few asks need.
+    #[serde(default, skip_serializing_if = "Rare::is_nothing")]
     pub search: Rare<Search>,
 }
 
@@ -73,27 +85,37 @@ pub struct Ask {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Search {
     /// The placements that wait for their predicate, or for the placeholder that they replace.
+    #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
     pub unsettled: SmallVec<[AllocationId; 1]>,
     /// The preemption attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tries: Option<Box<Tries>>,
     /// The terms of the placement constraint that it has to meet now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) wish: Option<Box<AskWish>>,
     /// The domain that its task group has chosen, if the group has to be in one; shared by the
     /// whole group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Arc<Domain>>,
     /// The refusals by predicates and the RM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refusals: Option<Box<Refusals>>,
     /// The starts that failed since the last successful one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) starts: Option<Box<FailedStarts>>,
     /// The node that it has reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reserved: Option<NodeSlot>,
     /// Whether its reservation is suspended: the node is open to all, since the ask could not run
     /// there.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub(super) is_suspended: bool,
     /// The growths that passed it by, if its amount is more than the free capacity of all nodes
     /// together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) passed_by: Option<PassedBy>,
     /// Whether another ask reserved a node instead of it.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub was_replaced: bool,
 }
 
@@ -117,28 +139,39 @@ impl Nothing for Search {
 pub struct Refusals {
     /// The search in which predicates have refused some nodes since its last allocation, and
     /// further nodes are asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     trying: Option<Box<Try>>,
     /// Whether predicates refused every node with capacity, or the node that it requires: it waits.
+    #[serde(default, skip_serializing_if = "is_usual")]
     rests: bool,
     /// Whether its predicate refused the node that it has reserved, so that other nodes are next.
+    #[serde(default, skip_serializing_if = "is_usual")]
     refused_at_reserved: bool,
     /// Whether the RM refused its reservation of a node.
+    #[serde(default, skip_serializing_if = "is_usual")]
     may_not_reserve: bool,
     /// The number of the open question whether it may reserve a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<u64>,
     /// The reasons of predicates in its present search, each with the number of nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reasons: BTreeMap<String, u32>,
     /// The reasons from the last time that predicates refused every node with room; only for
     /// explanations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub last_reasons: BTreeMap<String, u32>,
     /// The schedule of tries without a change.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub retries: Retries,
     /// The time of the last report that predicates refused it, ns since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_ns: Option<i64>,
     /// The nodes that the RM has refused for good: the ask does not use them until the exclusion
     /// ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<Exclusion>,
     /// The reasons why it was not placed, while it is in no class that keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failures: Option<Box<FailureLog>>,
 }
 

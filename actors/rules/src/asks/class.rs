@@ -8,6 +8,7 @@ use super::failures::FailureLog;
 use crate::order::keys::AskKey;
 use crate::specs::ask::Shape;
 use crate::values::ids::AskSlot;
+use crate::values::usual::is_usual;
 use crate::waiting::obstacle::Obstacle;
 
 /// A class: asks of one shape, which are tried as one.
@@ -20,11 +21,14 @@ pub(super) struct Class {
     /// The number of outstanding allocations of all members.
     pub(super) outstanding: u64,
     /// The number of members for which no scale-up signal was sent yet.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub(super) unsignalled: usize,
     /// The reasons why its members were not placed; `None` if none was tried without result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failures: Option<Box<FailureLog>>,
     /// The obstacle of the last try, and the time since when it is the same, ns since the epoch.
     /// Recorded for explanations; `None` once a member was placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) noted: Option<(Obstacle, i64)>,
 }
 

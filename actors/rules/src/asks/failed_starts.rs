@@ -38,6 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::instant::rfc3339;
 use crate::values::text::beginning;
+use crate::values::usual::is_usual;
 
 /// The most nodes that are remembered for one request: those of its last failed starts.
 pub const NODES_REMEMBERED: usize = 8;
@@ -108,14 +109,19 @@ impl FailedStart {
 /// The failed starts of one request, or of a gang as a whole, since the last successful start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedStarts {
+    #[serde(default, skip_serializing_if = "is_usual")]
     times: u32,
     since_ns: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<Arc<str>>,
     /// The number of back-offs.
+    #[serde(default, skip_serializing_if = "is_usual")]
     in_a_row: u32,
     /// The end of the back-off, ns since the epoch; `None`: it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     until_ns: Option<i64>,
     /// The nodes of the last failures, each once, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<Arc<str>>,
 }
 

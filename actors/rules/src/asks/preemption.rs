@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::values::instant::after;
+use crate::values::usual::is_usual;
 
 /// The least time between two preemption attempts of one ask, or of asks like it.
 pub const TRY_AGAIN: Duration = Duration::from_secs(15);
@@ -29,14 +30,18 @@ pub struct Tries {
     /// The time of the last try, ns since the epoch, and the count of changes at that time
     /// ([`Books::changes`](crate::books::Books::changes)); `None` if the last try is not counted as
     /// one without result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<(i64, u64)>,
     /// The reason why the last try was without result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<NoPreemption>,
     /// The time at which the first of the bounds ends that protected an allocation, ns since the
     /// epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ends_ns: Option<i64>,
     /// Whether the ask waits until preemptors with nominations are placed: there may be nodes for
     /// it then.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub waits_for_nominations: bool,
 }
 

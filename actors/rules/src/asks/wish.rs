@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nodes::{Terms, Wish};
 use crate::values::ids::ApplicationSlot;
+use crate::values::usual::is_usual;
 
 /// The nanoseconds of a millisecond.
 const MS: i64 = 1_000_000;
@@ -25,10 +26,13 @@ pub struct AskWish {
     /// The time at which the ask arrived with this constraint, ns since the epoch.
     pub(super) came_ns: i64,
     /// The number of tries without result since.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub(super) attempts: u64,
     /// The time for which the next try without a change is scheduled, ns since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) armed_ns: Option<i64>,
     /// The application, if it has a declared gang: places that are held for it count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mates: Option<ApplicationSlot>,
 }
 

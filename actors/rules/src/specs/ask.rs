@@ -20,6 +20,7 @@ use crate::specs::quotas;
 use crate::specs::tags::Tags;
 use crate::values::rare::{Nothing, Rare};
 use crate::values::resources::Resources;
+use crate::values::usual::is_usual;
 
 /// The specification of an ask, as the RM sent it. Attributes that few asks have are in its
 /// [`Particulars`], to which it dereferences.
@@ -34,19 +35,23 @@ pub struct AskSpec {
     /// The priority; higher is more important.
     pub priority: i32,
     /// The creation time as the RM stated it, ns since the epoch; `None`: the arrival counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_ns: Option<i64>,
     /// Whether it is the driver or first task of its application.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub originator: bool,
     /// Whether it may be preempted, and may preempt others.
     pub preemption: Preemption,
     /// Whether it is a placeholder for a member of its task group; it then has a task group.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub placeholder: bool,
     /// The kind of message in which the RM sent it, which decides its answer.
     pub form: Form,
     /// The tags as sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Tags>,
     /// Attributes that few asks have.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Rare::is_nothing")]
     pub particulars: Rare<Particulars>,
 }
 
@@ -54,17 +59,20 @@ pub struct AskSpec {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Particulars {
     /// The only node that may be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_node: Option<Arc<str>>,
     /// The task group of which it is a member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_group: Option<TaskGroup>,
     /// The running time after which each of its allocations is ended, ms; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// The longest time that each of its allocations runs, as its RM claims, ms; `None`: no claim.
     /// Nothing ends because of it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_time_limit_ms: Option<NonZeroU64>,
     /// The placement constraint.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Arc<AskConstraint>>,
     /// The times of a traced ask. Not part of the request, and not serialized.
     #[serde(skip)]

@@ -19,3 +19,4 @@ pub mod slots;
 pub mod sorted;
 pub mod text;
 pub mod texts;
+pub mod usual;

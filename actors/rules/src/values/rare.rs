@@ -31,6 +31,11 @@ impl<T: Nothing> Rare<T> {
         self.0.is_some()
     }
 
+    /// Whether there are none.
+    pub fn is_nothing(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Returns the parts to be changed, and creates them if there are none.
     pub fn make(&mut self) -> &mut T {
         self.0.get_or_insert_default()

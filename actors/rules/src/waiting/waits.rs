@@ -13,6 +13,7 @@ use crate::order::tree::Bound;
 use crate::queues::figures::QueueTable;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::Resources;
+use crate::values::usual::is_usual;
 
 /// The bound of pending asks of one kind: there are none, some that must be tried, or only asks
 /// that were tried without result.
@@ -31,36 +32,51 @@ pub enum WaitSet {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parked {
     /// The component-wise least amount of asks that wait for quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<Resources>,
     /// The loosening up to which all of `short` was tried; the oldest of the joined ones.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub short_at: Loosening,
     /// The component-wise least amount of asks that wait for capacity on a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roomless: Option<Resources>,
     /// The growth of the node index up to which all of `roomless` was tried; the oldest.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub roomless_at: Growth,
     /// The component-wise least amount of asks that predicates refused on every node with capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Resources>,
     /// The growth of the node index up to which all of `refused` was tried; the oldest.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub refused_at: Growth,
     /// Whether an ask that waits for capacity, or was refused, may also reserve a node, however
     /// full that is.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub reserves: bool,
     /// The bound of asks that may reserve a node once enough growths have passed them by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Box<Passed>>,
     /// The bound of asks that wait for capacity, or were refused, and may use nodes that others
     /// have reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub borrows: Option<Borrows>,
     /// The component-wise least amount of members of bundles that found too few places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Resources>,
     /// The least number of further places for which any of these bundles waits.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub places_lacking: u64,
     /// The least number of places in all that any of these bundles needs.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub places_needed: u64,
     /// The growth of the node index up to which all of these bundles were tried; the oldest.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub places_at: Growth,
     /// The bound of asks that wait for shared limits of users and groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<Box<Limited>>,
     /// Loosening and growth at the last visit without result; the oldest of the joined ones.
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub judged: Epoch,
 }
 
