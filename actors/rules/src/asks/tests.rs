@@ -11,6 +11,7 @@ use crate::asks::Waiting;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::specs::ask::AskSpec;
+use crate::values::again::written_and_read;
 use crate::values::epoch::{Growth, Loosening};
 use crate::values::ids::{AskSlot, ClassId};
 use crate::values::resources::{Limits, Resources, Sum};
@@ -312,6 +313,7 @@ enum Op {
     GiveBack(u8),
     SingleOut(u8),
     Done(u8),
+    WriteAndRead,
 }
 
 #[derive(Clone, Debug)]
@@ -357,6 +359,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => key().prop_map(Op::GiveBack),
         2 => key().prop_map(Op::SingleOut),
         1 => key().prop_map(Op::Done),
+        2 => Just(Op::WriteAndRead),
     ]
 }
 
@@ -490,6 +493,10 @@ fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), Tes
             if model.asks[&key].repeat == 0 {
                 model.asks.remove(&key);
             }
+            Sum::default()
+        }
+        Op::WriteAndRead => {
+            *asks = written_and_read(asks);
             Sum::default()
         }
     };

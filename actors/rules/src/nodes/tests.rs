@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::nodes::growth::LOOKED_AT;
+use crate::values::again::written_and_read;
 use crate::values::epoch::Growth;
 use crate::values::ids::NodeSlot;
 use crate::values::resources::{Limits, Name, Resources};
@@ -262,6 +263,7 @@ enum Step {
     SetReserved(u16, bool),
     Touch(u16),
     SetOrder(usize),
+    WriteAndRead(Resources),
 }
 
 const IDS: u16 = 200;
@@ -289,6 +291,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (id(), any::<bool>()).prop_map(|(id, reserved)| Step::SetReserved(id, reserved)),
         1 => id().prop_map(Step::Touch),
         1 => (0..4_usize).prop_map(Step::SetOrder),
+        1 => resources(0).prop_map(Step::WriteAndRead),
     ]
 }
 
@@ -482,6 +485,15 @@ impl Model {
             Step::SetOrder(number) => {
                 index.set_order(order(*number));
                 self.order = *number;
+                None
+            }
+            Step::WriteAndRead(ask) => {
+                let read = written_and_read(index);
+                // A search that pauses after a number of looks pauses where it would have.
+                let found =
+                    [&*index, &read].map(|it| (it.first(&NodeRequest::of(ask)), it.looks()));
+                assert_eq!(found[0], found[1]);
+                *index = read;
                 None
             }
         }

@@ -1,6 +1,8 @@
 //! Amounts, names and times: plain values, used by all rules and the configuration. No module here
 //! uses a module of another room, so that importing an amount cannot lead into an import circle.
 
+#[cfg(test)]
+pub(crate) mod again;
 pub mod duration;
 pub mod epoch;
 pub mod hashing;

@@ -326,6 +326,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::values::again::written_and_read;
 
     crate::slot! {
         /// The slot type of these tests.
@@ -335,7 +336,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_table_holds_what_a_map_would_and_uses_free_slots_again(
-            ops in prop::collection::vec((0..4_u8, prop_oneof![0..12_u32, 250..262_u32]), 0..60),
+            ops in prop::collection::vec((0..5_u8, prop_oneof![0..12_u32, 250..262_u32]), 0..60),
         ) {
             let mut slots: Slots<TestSlot, u32> = Slots::default();
             let mut model: BTreeMap<usize, u32> = BTreeMap::new();
@@ -351,6 +352,11 @@ mod tests {
                         prop_assert!(slot.index() >= at as usize);
                         slots.insert_at(slot, number);
                         prop_assert!(model.insert(slot.index(), number).is_none());
+                    }
+                    2 => {
+                        let read = written_and_read(&slots);
+                        prop_assert_eq!((read.bound, &read.free), (slots.bound, &slots.free));
+                        slots = read;
                     }
                     _ => {
                         let taken = slots.take(TestSlot::at(at));

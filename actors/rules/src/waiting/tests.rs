@@ -12,6 +12,7 @@ use crate::nodes::{NodeIndex, NodeOrder, NodeRequest};
 use crate::order::keys::AskKey;
 use crate::order::tree::{Bound, OrderedTree};
 use crate::specs::ask::AskSpec;
+use crate::values::again::written_and_read;
 use crate::values::epoch::{Epoch, Loosening};
 use crate::values::ids::{AskSlot, NodeSlot};
 use crate::values::resources::{Limits, Resources};
@@ -234,6 +235,13 @@ impl Model {
                     self.loosened.0 = self.loosen();
                 }
             }
+            Op::WriteAndRead => {
+                self.nodes = written_and_read(&self.nodes);
+                self.rows = written_and_read(&self.rows);
+                for app in &mut self.apps {
+                    app.asks = written_and_read(&app.asks);
+                }
+            }
         }
     }
 }
@@ -277,6 +285,7 @@ enum Op {
     Tighten { vcore: i64 },
     Max { vcore: Option<i64>, memory: Option<i64> },
     MayStart { above: bool, own: bool },
+    WriteAndRead,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -294,6 +303,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..4_i64).prop_map(|vcore| Op::Tighten { vcore }),
         2 => (limit(), limit()).prop_map(|(vcore, memory)| Op::Max { vcore, memory }),
         2 => (any::<bool>(), any::<bool>()).prop_map(|(above, own)| Op::MayStart { above, own }),
+        2 => Just(Op::WriteAndRead),
     ]
 }
 

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::applications::application::{GangStyle, NewApplication};
+use crate::values::again::written_and_read;
 
 const DAY_NS: i64 = 24 * 60 * 60 * 1_000_000_000;
 
@@ -13,7 +14,7 @@ fn rejected(id: &str, now_ns: i64) -> Ended {
 fn completed(id: &str, now_ns: i64) -> Ended {
     let state = ApplicationState::Completed;
     let log = vec![(now_ns, state)];
-    Ended { state, log, rejected: None, cure: "", ..rejected(id, now_ns) }
+    Ended { state, log, rejected: None, cure: Fixed::default(), ..rejected(id, now_ns) }
 }
 
 fn shown<'a>(entries: impl Iterator<Item = &'a Ended>) -> Vec<String> {
@@ -214,6 +215,7 @@ proptest! {
                 );
             }
             prop_assert_eq!(ended.rejected_by_id.len(), ended.rejected().count());
+            ended = written_and_read(&ended);
         }
         pass_until(now_ns + 4 * DAY_NS, &mut ended)?;
         prop_assert_eq!(ended.terminated().chain(ended.rejected()).count(), 0);

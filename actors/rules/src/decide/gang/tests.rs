@@ -14,6 +14,7 @@ use crate::pending::nominations::{Nomination, Preemptor};
 use crate::pending::unsettled::OpenBundle;
 use crate::specs::declaration::{DeclaredGroup, Topology};
 use crate::specs::hold_again::HoldAgain;
+use crate::values::again::written_and_read;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::ids::{ApplicationSlot, NodeSlot};
 use crate::values::resources::{Limits, Resources};
@@ -63,12 +64,14 @@ impl World {
     }
 
     /// Runs the part of one step, with an RM that refuses some nodes. Returns also the calls of the
-    /// RM.
+    /// RM. Between two steps, all state is written and read.
     fn step(
         &mut self,
         search: &mut MemberSearch,
         refuses: impl Fn(NodeSlot) -> bool,
     ) -> (String, Result<Found, NotPlaced>) {
+        (self.book, self.books) = (written_and_read(&self.book), written_and_read(&self.books));
+        *search = written_and_read(search);
         let Self { book, books, asks_later, .. } = self;
         search.begin_step(&books.nodes, !*asks_later);
         let mut told = Vec::new();
@@ -346,6 +349,7 @@ fn an_obstacle_counts_from_when_it_came() {
     gang.note(GangObstacle::Quota(vcores(1)), 5);
     gang.note(GangObstacle::Quota(vcores(2)), 9);
     assert_eq!(gang.over_since().map(|(_, since_ns)| since_ns), Some(5));
+    gang = written_and_read(&gang);
     gang.note(GangObstacle::GivesWay, 11);
     gang.note(GangObstacle::Limits(vcores(2)), 12);
     assert_eq!(gang.over_since().map(|(_, since_ns)| since_ns), Some(12));
@@ -357,6 +361,7 @@ fn a_refused_gang_is_tried_after_growing_pauses() {
     let refused = || Box::new(Parked::refused(&vcores(1), at));
     let mut gang = GangSearch::new(0);
     let (pause, first) = gang.park_refused(refused(), 0);
+    gang = written_and_read(&gang);
     assert!(gang.is_refused() && gang.retry(first));
     gang.wake();
     gang.begin_by_time();

@@ -7,6 +7,7 @@ use super::*;
 use crate::allocations::{Allocation, Pairing};
 use crate::nodes::{NodeOrder, Taken};
 use crate::specs::declaration::DeclaredGroup;
+use crate::values::again::written_and_read;
 use crate::values::epoch::Growth;
 
 fn own() -> ApplicationSlot {
@@ -69,7 +70,10 @@ impl World {
         questions
     }
 
+    /// Takes an answer, before which all state was written and read.
     fn take(&mut self, question: u64, answer: MemberAnswer) -> Outcome {
+        (self.book, self.books) = (written_and_read(&self.book), written_and_read(&self.books));
+        self.flight = written_and_read(&self.flight);
         self.flight.take(question, answer, &self.book.asks, &mut self.books, 7)
     }
 

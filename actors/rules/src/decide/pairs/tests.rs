@@ -7,6 +7,7 @@ use crate::applications::native::Native;
 use crate::nodes::NodeOrder;
 use crate::specs::ask::{AskSpec, Form};
 use crate::specs::declaration::{Declaration, DeclaredGroup};
+use crate::values::again::written_and_read;
 use crate::values::ids::ApplicationSlot;
 use crate::values::resources::Resources;
 
@@ -155,6 +156,7 @@ enum Step {
     /// This node changes.
     Change(usize, i64),
     BeginAnew,
+    WriteAndRead,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -166,6 +168,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Refuse),
         1 => (any::<usize>(), 3..9_i64).prop_map(|(node, free)| Step::Change(node, free)),
         1 => Just(Step::BeginAnew),
+        1 => Just(Step::WriteAndRead),
     ]
 }
 
@@ -217,6 +220,10 @@ proptest! {
                     world.books.nodes.update(node, None, &of(free, free));
                 }
                 Step::BeginAnew => search.begin_again(),
+                Step::WriteAndRead => {
+                    (search, world.books) = (written_and_read(&search), written_and_read(&world.books));
+                    (world.asks, world.gang) = (written_and_read(&world.asks), written_and_read(&world.gang));
+                }
             }
         }
     }

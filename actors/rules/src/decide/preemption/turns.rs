@@ -178,6 +178,7 @@ mod tests {
     use crate::asks::Asks;
     use crate::nodes::NodeOrder;
     use crate::specs::ask::AskSpec;
+    use crate::values::again::written_and_read;
     use crate::values::ids::{ApplicationSlot, AskSlot};
     use crate::values::resources::Resources;
 
@@ -209,6 +210,7 @@ mod tests {
         turns.due_to_arm();
         turns.put_off(ask(2), Later { nodes_were_tried: true, ..at(10) });
         turns.due_to_arm();
+        turns = written_and_read(&turns);
         assert_eq!(turns.take_due(Some(20), 25), [], "an earlier deadline has replaced it");
         assert_eq!(turns.take_due(Some(10), 10), [(ask(2), true)]);
         assert_eq!(turns.due_to_arm(), Some(20), "the next one is armed again");

@@ -10,6 +10,7 @@ use proptest::sample::{Index, select};
 
 use super::*;
 use crate::queues::QueueConfig;
+use crate::values::again::written_and_read;
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
 
@@ -27,6 +28,7 @@ enum Step {
     HoldBack { whose: Index, held_back: HeldBack },
     Reload { limits: Vec<WrittenLimit> },
     TakeReopened,
+    WriteAndRead,
 }
 
 /// A limit as written, and its queue.
@@ -234,6 +236,7 @@ impl Pair {
             }
             Step::Reload { limits } => self.reload(limits),
             Step::TakeReopened => self.take_reopened(),
+            Step::WriteAndRead => self.trackers = written_and_read(&self.trackers),
         }
     }
 
@@ -444,6 +447,7 @@ fn steps() -> impl Strategy<Value = Step> {
             .prop_map(|(whose, held_back)| Step::HoldBack { whose, held_back }),
         1 => written().prop_map(|limits| Step::Reload { limits }),
         3 => Just(Step::TakeReopened),
+        2 => Just(Step::WriteAndRead),
     ]
 }
 

@@ -52,6 +52,12 @@ impl NodeIndex {
         Ok(terms)
     }
 
+    /// Drops the terms that have no holder, which is otherwise done from time to time.
+    #[cfg(test)]
+    pub(crate) fn forget_unused_terms(&mut self) {
+        self.affinity.sweep();
+    }
+
     /// Returns the terms of a constraint, if they are kept.
     pub fn terms_of(&self, constraint: &AskConstraint) -> Option<&Arc<Terms>> {
         self.affinity.terms.get(constraint)

@@ -15,6 +15,7 @@ use crate::nodes::{NodeOrder, NodeRequest};
 use crate::specs::ask::AskSpec;
 use crate::specs::constraint::{AskConstraint, Constraint, Expression, Near, Operator, Simple};
 use crate::specs::tags::{TagMap, Tags};
+use crate::values::again::written_and_read;
 use crate::values::ids::{AllocationId, ApplicationSlot, NodeSlot};
 use crate::values::resources::Resources;
 
@@ -373,6 +374,7 @@ enum Change {
     Add(usize, usize),
     Lose(usize),
     Forget(usize),
+    WriteAndRead,
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -386,6 +388,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => (n.clone(), n.clone()).prop_map(|(zone, rack)| Change::Add(zone, rack)),
         1 => n.clone().prop_map(Change::Lose),
         1 => n.prop_map(Change::Forget),
+        1 => Just(Change::WriteAndRead),
     ]
 }
 
@@ -449,6 +452,13 @@ proptest! {
                     world.nodes.affinity.sweep();
                     if at % 2 == 0 {
                         known.push(world.nodes.learn(&again, &world.allocations).unwrap());
+                    }
+                }
+                Change::WriteAndRead => {
+                    world.nodes = written_and_read(&world.nodes);
+                    world.allocations = written_and_read(&world.allocations);
+                    for terms in &mut known {
+                        *terms = Arc::clone(world.nodes.terms_of(terms.constraint()).unwrap());
                     }
                 }
                 _ => {}

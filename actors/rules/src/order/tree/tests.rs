@@ -2,11 +2,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::values::again::written_and_read;
 
 /// The maximum of each of two quantities, like free cores and free memory of nodes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Most(u8, u8);
 
 impl Bound for Most {
@@ -49,6 +51,7 @@ enum Step {
     First(Most),
     FirstAfter(u16, Most),
     Between(u16, u16),
+    WriteAndRead,
 }
 
 const KEYS: u16 = 6_000;
@@ -72,6 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => most().prop_map(Step::First),
         1 => (0..KEYS, most()).prop_map(|(key, bound)| Step::FirstAfter(key, bound)),
         1 => (0..KEYS, 0..KEYS).prop_map(|(after, before)| Step::Between(after, before)),
+        1 => Just(Step::WriteAndRead),
     ]
 }
 
@@ -137,6 +141,8 @@ fn take(tree: &mut OrderedTree<u16, u32, Most>, naive: &mut Naive, step: &Step) 
                 walks_between(tree, naive, after, before);
             }
         }
+        // It has the shape that it had: what is written of it has the nodes.
+        Step::WriteAndRead => *tree = written_and_read(tree),
     }
 }
 

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::nodes::{NodeOrder, NodeRequest};
 use crate::queues::QueueConfig;
+use crate::values::again::written_and_read;
 use crate::values::resources::Resources;
 
 fn vcores(quantity: i64) -> Resources {
@@ -88,6 +89,7 @@ enum Change {
     Renew(u32),
     /// All reservations of an application end.
     Leave(u32),
+    WriteAndRead,
 }
 
 const NODES: u32 = 4;
@@ -100,6 +102,7 @@ fn change() -> impl Strategy<Value = Change> {
         2 => ask().prop_map(Change::End),
         1 => (0..NODES).prop_map(Change::Renew),
         1 => (0..3_u32).prop_map(Change::Leave),
+        1 => Just(Change::WriteAndRead),
     ]
 }
 
@@ -176,6 +179,9 @@ proptest! {
                         all.end(&mut nodes, Reserver { application: slot, ask });
                     }
                     model.retain(|who, _| who.application != slot);
+                }
+                Change::WriteAndRead => {
+                    (all, nodes) = (written_and_read(&all), written_and_read(&nodes));
                 }
             }
             check(&all, &nodes, &model);

@@ -8,6 +8,7 @@ use crate::allocations::{Allocation, AllocationTable};
 use crate::asks::{SearchEnd, Try};
 use crate::nodes::NodeOrder;
 use crate::specs::ask::AskSpec;
+use crate::values::again::written_and_read;
 use crate::values::resources::Resources;
 
 const NODES: usize = 3;
@@ -43,6 +44,7 @@ enum Event {
     Answer(prop::sample::Index, Scope, usize),
     /// Topics that no open question needs are dropped.
     Drop,
+    WriteAndRead,
 }
 
 fn topics() -> impl Strategy<Value = Vec<u64>> {
@@ -65,6 +67,7 @@ fn happening() -> impl Strategy<Value = Event> {
         4 => (any::<prop::sample::Index>(), scope, 0..NODES)
             .prop_map(|(which, scope, node)| Event::Answer(which, scope, node)),
         1 => Just(Event::Drop),
+        1 => Just(Event::WriteAndRead),
     ]
 }
 
@@ -126,6 +129,7 @@ proptest! {
                     let oldest = asked.values().next().copied().unwrap_or(log.len());
                     unsettled.changes.drop_until(oldest as u64);
                 }
+                Event::WriteAndRead => unsettled = written_and_read(&unsettled),
             }
         }
     }

@@ -294,6 +294,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::values::again::written_and_read;
 
     const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -311,6 +312,7 @@ mod tests {
             subtracts: bool,
         },
         Reverse,
+        WriteAndRead,
     }
 
     fn amount(entries: &[(usize, i64)]) -> (Resources, Model) {
@@ -350,6 +352,7 @@ mod tests {
             3 => (0..8_usize, any::<bool>())
                 .prop_map(|(ago, subtracts)| Step::AddEarlier { ago, subtracts }),
             1 => Just(Step::Reverse),
+            1 => Just(Step::WriteAndRead),
         ];
         prop::collection::vec(step, 0..40)
     }
@@ -411,6 +414,11 @@ mod tests {
                         sum = sum.reversed();
                         let plain = std::mem::take(&mut model);
                         add(&mut model, &plain, -1);
+                    }
+                    Step::WriteAndRead => {
+                        let read = written_and_read(&sum);
+                        prop_assert_eq!(&read, &sum);
+                        sum = read;
                     }
                 }
                 sum.prune();

@@ -9,6 +9,7 @@ use super::super::{Members, Unfound, find, find_within};
 use super::*;
 use crate::nodes::NodeOrder;
 use crate::specs::declaration::Topology;
+use crate::values::again::written_and_read;
 use crate::values::resources::Resources;
 
 fn amount(vcore: i64, memory: i64) -> Resources {
@@ -83,7 +84,7 @@ proptest! {
                 Err(Unfound::Short(shortage)) => break Err(shortage),
                 Err(Unfound::Paused(later)) => {
                     prop_assert_eq!(nodes.fingerprint(), &*before, "nothing is kept meanwhile");
-                    paused = later;
+                    paused = written_and_read(&later);
                 }
             }
         };

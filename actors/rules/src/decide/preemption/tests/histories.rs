@@ -15,6 +15,7 @@ use crate::pending::history::History;
 use crate::pending::nominations::{Nomination, Nominations, Preemptor, Room, Victim};
 use crate::pending::reservations::Reserver;
 use crate::queues::EvictionBounds;
+use crate::values::again::written_and_read;
 use crate::values::ids::{AllocationId, ApplicationSlot, AskSlot};
 use crate::values::resources::Resources;
 
@@ -35,6 +36,7 @@ enum Step {
     Place(usize, usize, i64),
     /// A preemptor is withdrawn.
     Withdraw,
+    WriteAndRead,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -44,6 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..3_usize, 0..3_usize, 1..3_i64)
             .prop_map(|(queue, node, size)| Step::Place(queue, node, size)),
         1 => Just(Step::Withdraw),
+        1 => Just(Step::WriteAndRead),
     ]
 }
 
@@ -300,6 +303,11 @@ proptest! {
                             life.cluster.ends(name);
                         }
                     }
+                }
+                Step::WriteAndRead => {
+                    life.nominations = written_and_read(&life.nominations);
+                    life.history = written_and_read(&life.history);
+                    life.cluster.table = written_and_read(&life.cluster.table);
                 }
             }
             for queue in 0..3 {
