@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::application::Application;
+use super::native::Native;
 use crate::nodes::NodeIndex;
 
 impl Application {
@@ -14,7 +15,7 @@ impl Application {
     #[must_use]
     pub fn look_up_terms(&mut self, nodes: &NodeIndex) -> bool {
         let mut has_all = self.asks.look_up_terms(nodes);
-        let groups = self.native_mut().map(|native| native.groups_mut()).into_iter().flatten();
+        let groups = self.native_mut().map(Native::groups_mut).into_iter().flatten();
         for terms in groups.filter_map(|group| group.terms.as_mut()) {
             match nodes.terms_of(terms.constraint()) {
                 Some(known) => *terms = Arc::clone(known),

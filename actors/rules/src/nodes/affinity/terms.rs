@@ -148,6 +148,7 @@ pub(crate) mod by_constraint {
 
     use super::{Arc, AskConstraint, Deserialize, Serialize, Terms};
 
+    #[expect(clippy::ref_option, reason = "a field is passed as it is")]
     pub(crate) fn serialize<S: Serializer>(
         terms: &Option<Arc<Terms>>,
         serializer: S,
