@@ -85,7 +85,7 @@ pub struct MemberSearch {
     avoid: AvoidedDomains,
     /// The nodes that refused each ask, by their slots. A new node with the slot of a removed one
     /// counts as one that refused, until the next search.
-    #[serde(with = "crate::values::pairs")]
+    #[serde(with = "refusals_as_lists")]
     refusals: FxHashMap<AskSlot, FixedBitSet>,
     /// The members that passed in earlier steps.
     #[serde(with = "crate::values::sorted")]
@@ -95,6 +95,31 @@ pub struct MemberSearch {
     /// The number of times that a member was refused wherever its group may be.
     n_domains: usize,
     step: Step,
+}
+
+/// Refusals in serialized form: for each ask, the indices of the nodes.
+mod refusals_as_lists {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserializer, Serializer};
+
+    use super::{AskSlot, FixedBitSet, FxHashMap};
+    use crate::values::pairs;
+
+    pub(super) fn serialize<S: Serializer>(
+        refusals: &FxHashMap<AskSlot, FixedBitSet>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let lists = refusals.iter().map(|(ask, nodes)| (*ask, nodes.ones().collect::<Vec<_>>()));
+        pairs::serialize(&lists.collect::<BTreeMap<_, _>>(), serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<FxHashMap<AskSlot, FixedBitSet>, D::Error> {
+        let lists: BTreeMap<AskSlot, Vec<usize>> = pairs::deserialize(deserializer)?;
+        Ok(lists.into_iter().map(|(ask, nodes)| (ask, nodes.into_iter().collect())).collect())
+    }
 }
 
 /// The part of a search in one step.
