@@ -9,9 +9,10 @@ pub use crate::partition::PartitionImage;
 
 use crate::api::outcomes::ConfigurationSnapshot;
 use crate::run_times::RunTimesOf;
+use serde::{Deserialize, Serialize};
 
 /// The state of a resource manager.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct ResourceManagerImage {
     /// The configuration in force. The extra part is as the resource manager sent it, with whatever
     /// secrets are in it.

@@ -12,6 +12,7 @@
 //! * The shelf has at most [`PARTITIONS_MAX`] entries, and ten times as many classes as the settings
 //!   allow for a partition. The entry that was put there first goes.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,7 +57,7 @@ pub(crate) struct MeasuredRuns {
 }
 
 /// The run times of a partition, with its name `[rm]name`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunTimesOf {
     /// The name.
     pub partition: String,

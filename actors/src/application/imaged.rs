@@ -1,6 +1,7 @@
 //! An application as data: what an image of its partition keeps of it, and the actor that goes on
 //! from there.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use monoceros_rules::applications::application::Application as Book;
@@ -22,7 +23,7 @@ use crate::queue::{Queue, QueueFacts};
 use crate::step::{Baton, BatonAddress, Imaged, Listed, Owner, RowSlot};
 
 /// The state of an application: all that its actor keeps, without addresses.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct ApplicationImage {
     pub(crate) slot: ApplicationSlot,
     pub(crate) book: Book,

@@ -1,6 +1,7 @@
 //! A node as data: what an image of its partition keeps of it, and the actor that goes on from
 //! there.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use monoceros_rules::values::ids::{AllocationId, NodeSlot};
@@ -13,7 +14,7 @@ use crate::metrics::{ActorKind, Metrics};
 use crate::step::{Baton, Imaged};
 
 /// The state of a node: all that its actor keeps.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct NodeImage {
     pub(crate) slot: NodeSlot,
     pub(crate) id: Arc<str>,

@@ -1,5 +1,6 @@
 //! Use of a node by others, who are not applications of this scheduler.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use monoceros_rules::values::rare::Nothing;
 use monoceros_rules::values::resources::Resources;
 
 /// A foreign allocation: an allocation on the node by another scheduler.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Foreign {
     pub(crate) resources: Resources,
     pub(crate) tags: Option<Tags>,
@@ -20,7 +21,7 @@ pub(crate) struct Foreign {
 }
 
 /// Use of a node by others.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Others {
     /// The sum that the RM reports as occupied.
     pub(super) occupied: Resources,

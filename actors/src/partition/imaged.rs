@@ -14,6 +14,7 @@
 //! * A search for victims that waits for answers: it is begun anew.
 //! * Of the front, the groups of users that it has looked up or was given.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,7 +43,8 @@ use crate::step::{
 };
 
 /// The state of a partition between two steps.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "WrittenPartition")]
 pub struct PartitionImage {
     pub(crate) name: Arc<str>,
     /// The time of the step, ns since the epoch.
@@ -57,8 +59,41 @@ pub struct PartitionImage {
     rest: Rest,
 }
 
+/// The form in which an image is read: terms of constraints are not shared with the node index yet.
+#[derive(Deserialize)]
+struct WrittenPartition {
+    name: Arc<str>,
+    at_ns: i64,
+    step: u64,
+    names: Arc<NameHolder>,
+    actors: ActorImages,
+    books: Books,
+    directory: DirectoryImage,
+    rest: Rest,
+}
+
+/// A constraint that the node index of an image does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("a constraint of application `{0}` is not in the index of nodes")]
+struct TermsMissing(Arc<str>);
+
+impl TryFrom<WrittenPartition> for PartitionImage {
+    type Error = TermsMissing;
+
+    fn try_from(written: WrittenPartition) -> Result<Self, TermsMissing> {
+        let WrittenPartition { name, at_ns, step, names, mut actors, books, directory, rest } =
+            written;
+        for application in &mut actors.applications {
+            if !application.book.look_up_terms(&books.nodes) {
+                return Err(TermsMissing(Arc::clone(&application.book.id)));
+            }
+        }
+        Ok(Self { name, at_ns, step, names, actors, books, directory, rest })
+    }
+}
+
 /// The state of the actors of a partition.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ActorImages {
     pub(crate) queues: Vec<QueueImage>,
     pub(crate) applications: Vec<ApplicationImage>,
@@ -66,7 +101,7 @@ pub(crate) struct ActorImages {
 }
 
 /// The state that the actor of the partition keeps itself.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Rest {
     may_decide: bool,
     capacity_changed: bool,

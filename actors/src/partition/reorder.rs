@@ -27,6 +27,7 @@
 mod item;
 mod names;
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +46,7 @@ const WEIGHT_MAX: usize = 10_000;
 const GONE_MAX: usize = 10_000;
 
 /// The items that wait.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct ReorderBuffer {
     window: Duration,
     weight_max: usize,
@@ -71,7 +72,7 @@ pub(super) struct ReorderBuffer {
 }
 
 /// An item that waits, and the end of its time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Waiting {
     pub(super) awaited: WaitsFor,
     pub(super) item: Item,
@@ -80,7 +81,7 @@ pub(super) struct Waiting {
 }
 
 /// An item in the buffer.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Held {
     weight: usize,
     waiting: Waiting,

@@ -1,5 +1,6 @@
 //! Facts of a queue that do not change during an offer: its configuration and its fair maximum.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use monoceros_rules::order::keys::{QueueKey, QueueView, SiblingOrder};
@@ -11,7 +12,7 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use crate::step::QueueSlot;
 
 /// Facts of a queue that do not change during an offer.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct QueueFacts {
     pub(crate) slot: QueueSlot,
     pub(crate) parent: Option<QueueSlot>,

@@ -1,6 +1,7 @@
 //! A queue as data: what an image of its partition keeps of it, and the actor that goes on from
 //! there.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use monoceros_rules::decide::quota_timer::QuotaTimer;
@@ -16,7 +17,7 @@ use crate::metrics::{ActorKind, Metrics};
 use crate::step::{BatonAddress, RowSlot};
 
 /// The state of a queue: all that its actor keeps, without addresses.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct QueueImage {
     pub(crate) facts: Arc<QueueFacts>,
     ledger: QueueLedger,

@@ -30,6 +30,7 @@
 //!   Asks that wait for a limit shared by many lanes are seen from above, and no lane holds them
 //!   back ([`ShownBy`]).
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::limits::{HeldBack, LaneId, ShownBy, Trackers};
@@ -80,13 +81,14 @@ impl Narrowed {
 }
 
 /// The lanes of a leaf, each with its rows, in the order of their first rows.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Lanes {
+    #[serde(with = "monoceros_rules::values::pairs")]
     lanes: BTreeMap<LaneId, LaneRows>,
     order: OrderedTree<RowKey, LaneId, Waits>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct LaneRows {
     rows: OrderedTree<RowKey, RowSlot, Waits>,
     /// The key of the lane in the order of lanes; `None` until it is in that order.

@@ -4,6 +4,7 @@
 //! at its limit can be skipped as a whole; all other applications, and queues, are in one order.
 //! The first child of the queue is the earlier of the first children of both orders.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ pub(super) struct First<C> {
     pub(super) verdict: Verdict,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Row<C> {
     child: C,
     /// `None` while nothing is pending.
@@ -48,7 +49,7 @@ struct Row<C> {
 
 /// The children of a queue, each in a numbered row. A child is the address of an actor, or a number
 /// in tests.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Rows<C> {
     table: Slots<RowSlot, Row<C>>,
     /// The rows without a lane, in order.

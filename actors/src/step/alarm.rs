@@ -37,7 +37,7 @@ pub(crate) enum Alarm {
 }
 
 /// The application or node that an item waits for in the reorder buffer.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum WaitsFor {
     Application(Arc<str>),
     Node(Arc<str>),

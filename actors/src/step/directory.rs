@@ -10,6 +10,7 @@
 //! * Parents have smaller slots than their children.
 //! * A slot that is free belongs to no queue, node or application.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -103,7 +104,7 @@ impl QueueEntry {
 }
 
 /// The lists of a directory that name applications, and the time of its next scan.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct ListsOfApplications {
     refused: BTreeSet<ApplicationSlot>,
     unsignalled: BTreeMap<QueueSlot, BTreeSet<ApplicationSlot>>,
@@ -113,7 +114,7 @@ pub(super) struct ListsOfApplications {
 }
 
 /// Counts of a leaf since its creation, for metrics.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct QueueCounts {
     /// The number of applications in each state. Terminated applications are never subtracted.
     pub(crate) states: BTreeMap<ApplicationState, i64>,
@@ -355,7 +356,7 @@ impl Directory {
 }
 
 /// The lists of the directory that an application is on.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Listed {
     /// Its leaf lists it as accepted and allocating.
     is_allocating: bool,

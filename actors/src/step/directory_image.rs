@@ -1,5 +1,6 @@
 //! The directory as data: everything in it except addresses.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::node::Node;
 use crate::queue::{Queue, QueueFacts};
 
 /// The directory of a partition, without addresses.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct DirectoryImage {
     queues: Slots<QueueSlot, QueueEntryImage>,
     nodes: Slots<NodeSlot, ()>,
@@ -28,7 +29,7 @@ pub(crate) struct DirectoryImage {
     lists: ListsOfApplications,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct QueueEntryImage {
     facts: Arc<QueueFacts>,
     row: Option<RowSlot>,
@@ -39,7 +40,7 @@ struct QueueEntryImage {
     is_stale: bool,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct ApplicationEntryImage {
     id: Arc<str>,
     leaf: QueueSlot,

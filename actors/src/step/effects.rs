@@ -9,6 +9,7 @@
 //! * Everything except the notices is empty when the next step begins. Notices may be held for a few
 //!   steps and are then sent together, in order.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +79,7 @@ pub(crate) struct FollowUps {
 }
 
 /// A request of an ask or gang to have victims searched for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum PreemptionRequest {
     /// The preemptor's queue has less than its guarantee. `nodes_were_tried`: the nodes with enough
     /// capacity may have been tried without result.

@@ -5,6 +5,7 @@
 //! application has no more asks, its entries are removed by application, at a cost that does not
 //! depend on the number of other waiting applications.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use monoceros_rules::values::ids::ApplicationSlot;
 
 /// The applications that wait for a node, by node and by application. Both maps hold the same
 /// pairs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Named {
     by_node: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
     by_application: BTreeMap<ApplicationSlot, BTreeSet<Arc<str>>>,

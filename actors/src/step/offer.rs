@@ -6,6 +6,7 @@
 //! the first choice: the offer stays below as long as every frame comes before its runner-up, and
 //! the decisions are the same as those of single offers.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use monoceros_rules::audit::Decision;
@@ -217,7 +218,7 @@ impl Offering {
 }
 
 /// The key of a row: parents order queues, leaves order applications.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum RowKey {
     Queue(QueueKey),
     Application(ApplicationKey),

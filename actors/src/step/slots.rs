@@ -1,9 +1,10 @@
 //! Slots of queues, and of the rows in them.
 
 use monoceros_rules::values::slots::Slot;
+use serde::{Deserialize, Serialize};
 
 /// The index of a queue in the directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct QueueSlot(pub(crate) u32);
 
 impl QueueSlot {
@@ -21,7 +22,7 @@ impl Slot for QueueSlot {
 }
 
 /// The index of a row in its queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct RowSlot(pub(crate) u32);
 
 impl Slot for RowSlot {

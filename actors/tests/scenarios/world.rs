@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::Expect;
+use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::snapshot::{AllocationSnapshot, QueueSnapshot, UsageSnapshot};
 use monoceros_actors::{
     DecisionFilter, ObjectState, Page, ResourceManagerCallback, Scheduler, SchedulerBuilder,
@@ -103,6 +104,14 @@ pub(crate) fn check_watched(text: &str, expect: &Expect) {
     let played = play(&script, How::Watched);
     expect.assert_eq(&played.text);
     assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
+}
+
+/// Returns what another process reads of this image. Written again it is the same.
+fn read_again(image: &ResourceManagerImage) -> ResourceManagerImage {
+    let text = serde_json::to_string(image).unwrap();
+    let read: ResourceManagerImage = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    read
 }
 
 /// Plays a script on a clock of its own.
@@ -324,7 +333,8 @@ impl World {
             if side.is_lost {
                 return;
             }
-            images.push((self.scheduler.image(rm).await.unwrap(), Arc::clone(&side.recorder)));
+            let image = self.scheduler.image(rm).await.unwrap();
+            images.push((read_again(&image), Arc::clone(&side.recorder)));
         }
         let Some(at_ns) = images.iter().map(|(image, _)| image.at_ns()).max() else { return };
         let fork = self.builder().epoch_ns(at_ns).start_local().unwrap();

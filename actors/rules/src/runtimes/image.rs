@@ -13,7 +13,8 @@ use super::histogram::{Bucket, Histogram, LAST};
 const PLACES: f64 = 1e6;
 
 /// The run times of a partition at one time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "WrittenImage", try_from = "WrittenImage")]
 pub struct RunTimesImage {
     at_ns: i64,
     /// The rows. A run that ended at the time of the image weighs 1.
@@ -40,6 +41,29 @@ pub struct RowLine {
     /// Buckets in order: the mark, the weight of runs that ended by themselves, and of those that
     /// lasted at least so long.
     runs: Vec<(u8, f64, f64)>,
+}
+
+/// The serialized form of run times.
+#[derive(Serialize, Deserialize)]
+struct WrittenImage {
+    at_ns: i64,
+    rows: Vec<RowLine>,
+}
+
+impl From<RunTimesImage> for WrittenImage {
+    fn from(image: RunTimesImage) -> Self {
+        Self { at_ns: image.at_ns, rows: image.lines().collect() }
+    }
+}
+
+impl TryFrom<WrittenImage> for RunTimesImage {
+    type Error = RowFault;
+
+    fn try_from(WrittenImage { at_ns, rows }: WrittenImage) -> Result<Self, RowFault> {
+        let mut image = Self::new(at_ns);
+        rows.into_iter().try_for_each(|line| image.push(line))?;
+        Ok(image)
+    }
 }
 
 /// Why a written row cannot be read.

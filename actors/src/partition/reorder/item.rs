@@ -1,5 +1,6 @@
 //! Items of the reorder buffer, and their weights.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use monoceros_rules::specs::ask::AskSpec;
@@ -12,7 +13,7 @@ use crate::step::{NodeChange, Op};
 const BYTES_PER_WEIGHT: u64 = 8 << 10;
 
 /// An item that arrived before the application or node that it names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::partition) enum Item {
     /// An order to an application.
     Op(Arc<str>, Op),
@@ -23,7 +24,7 @@ pub(in crate::partition) enum Item {
 }
 
 /// A node that waits, or a change of it. The node comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum OfNode {
     Itself,
     Change,

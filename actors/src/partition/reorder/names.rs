@@ -6,6 +6,7 @@
 //! the ordered set of names, and every item in the range is taken out: none is examined without
 //! result.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::item::Item;
 use crate::step::{Cause, Existing, Op, WaitsFor, Which};
 
 /// A name of a waiting item.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Name {
     application: Arc<str>,
     kind: Kind,
@@ -24,7 +25,7 @@ pub(super) struct Name {
     pub(super) position: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Kind {
     /// The key of an ask.
     Ask,

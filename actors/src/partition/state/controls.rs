@@ -2,9 +2,10 @@
 //! asked.
 
 use crate::api::predicates::Predicates;
+use serde::{Deserialize, Serialize};
 
 /// The settings of the RM's control messages.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::partition) struct Controls {
     /// Decisions are on hold.
     pub(in crate::partition) on_hold: bool,

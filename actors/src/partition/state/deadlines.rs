@@ -1,5 +1,6 @@
 //! The deadlines of a partition, in the order in which they are due.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub(in crate::partition) struct DeadlineList {
 }
 
 /// A deadline as data.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DueAlarm {
     /// ns since the epoch.
     at_ns: i64,

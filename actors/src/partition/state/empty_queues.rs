@@ -1,11 +1,12 @@
 //! The dynamic queues that are empty at present.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::step::QueueSlot;
 
 /// The empty dynamic queues, with the time since when each is empty.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::partition) struct EmptyQueues {
     /// ns since the epoch.
     since: BTreeMap<QueueSlot, i64>,

@@ -1,9 +1,10 @@
 //! Terminated applications of a partition, and the deadline of their expiry.
 
 use monoceros_rules::applications::ended::{Ended, EndedApplications, Expired};
+use serde::{Deserialize, Serialize};
 
 /// Terminated applications. One deadline at most is armed for all of them.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(in crate::partition) struct Kept {
     applications: EndedApplications,
     is_armed: bool,

@@ -4,6 +4,7 @@
 //! # Invariant
 //! * The amounts of the whole table add up to quantities: no node's sum can leave their range.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use monoceros_rules::values::ids::NodeSlot;
 use monoceros_rules::values::resources::{Resources, Sum};
 
 /// The foreign allocations of a partition: by key, the node and the amount.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(in crate::partition) struct ForeignTable {
     entries: BTreeMap<Arc<str>, (NodeSlot, Resources)>,
     sum: Resources,

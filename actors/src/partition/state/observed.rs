@@ -1,6 +1,7 @@
 //! The newest measurements of nodes and allocations, as the RM reported them
 //! (`docs/admin.md#measured-use`).
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub(crate) enum ObservedKind {
 }
 
 /// The newest measurements, by the name under which they were reported.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(in crate::partition) struct ObservedTable {
     pub(in crate::partition) nodes: BTreeMap<Arc<str>, Observed>,
     /// Measurements of allocations, by UUID or by key.

@@ -26,6 +26,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::names::{self, Name, TooManyNames};
 use crate::values::hashing::SeededMap;
 
@@ -55,6 +57,26 @@ struct HeldName {
     name: Name,
     /// The number of scans begun when the name was last held or held again.
     named: u64,
+}
+
+/// Written as its names, in order. What is read may hold [`NAMES_MAX`], or as many as were written.
+impl Serialize for NameHolder {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut texts: Vec<Arc<str>> = self.held().names.keys().cloned().collect();
+        texts.sort_unstable();
+        texts.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NameHolder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let holder = Self::new(NAMES_MAX);
+        for text in texts.iter().filter(|text| Name::well_known(text).is_none()) {
+            holder.held().hold(text);
+        }
+        Ok(holder)
+    }
 }
 
 impl NameHolder {
