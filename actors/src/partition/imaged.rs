@@ -203,12 +203,14 @@ impl Partition {
         Route::default().applications(applications).nodes(nodes)
     }
 
+    /// Whether an image is under way.
+    pub(super) fn has_image(&self) -> bool {
+        self.image.is_some()
+    }
+
     /// Copies a further part of the allocations of the image, and returns the image once it is
-    /// complete. `None`: there is no image under way.
-    pub(super) fn go_on_with_image(
-        &mut self,
-        baton: &mut Baton,
-    ) -> Option<Option<Box<PartitionImage>>> {
+    /// complete.
+    pub(super) fn go_on_with_image(&mut self, baton: &mut Baton) -> Option<Box<PartitionImage>> {
         let has_more = baton.books.allocations.go_on_copying();
         let image = self.image.as_ref()?;
         let directory = &baton.directory;
@@ -216,7 +218,7 @@ impl Partition {
             || image.next_application < directory.applications.bound()
             || image.next_node < directory.nodes.bound()
         {
-            return Some(None);
+            return None;
         }
         let mut image = self.image.take()?.begun;
         let Gathering { mut applications, mut nodes } = baton.imaging.end()?;
@@ -225,7 +227,7 @@ impl Partition {
         nodes.sort_unstable_by_key(|node| node.slot);
         (image.actors.applications, image.actors.nodes) = (applications, nodes);
         image.books.allocations = baton.books.allocations.end_copy()?;
-        Some(Some(Box::new(image)))
+        Some(Box::new(image))
     }
 
     /// Goes on from the rest of an image; books and directory are those of the image already.

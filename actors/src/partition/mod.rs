@@ -82,7 +82,7 @@ use crate::step::{
 use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
 pub use imaged::PartitionImage;
-use imaged::{ImageUnderWay, Restored};
+use imaged::{ImageUnderWay, Rest, Restored};
 use inbox::Inbox;
 pub(crate) use input::{
     Conclude, Control, ForeignRequest, Input, NewNode, PartitionDocument, RefusedItem, Request,
@@ -244,10 +244,10 @@ pub(crate) struct PartitionParams {
 
 impl Partition {
     /// Builds a partition with its queues, whose actors run on the current arbiter.
-    pub(crate) fn new(params: PartitionParams, ctx: &mut Context<Self>) -> Self {
+    pub(crate) fn new(mut params: PartitionParams, ctx: &mut Context<Self>) -> Self {
+        let (books, directory, rest) = begun(&mut params);
         let PartitionParams {
             name,
-            nth,
             config,
             session,
             callback,
@@ -258,19 +258,6 @@ impl Partition {
             ..
         } = params;
         ctx.set_mailbox_capacity(0);
-        let restored = params.image.map(|image| Restored::start(*image, &metrics));
-        let (books, directory, rest) = match restored {
-            Some(Restored { books, directory, step, rest }) => {
-                (books, directory, Some((step, rest)))
-            }
-            None => {
-                let mut directory = Directory::default();
-                directory.start_queues(&config.root, None, true, config.preemption.quota, &metrics);
-                let mut books = new_books(&config, &directory, &watch, nth);
-                books.quotas = QuotaUsage::new(params.quotas);
-                (books, directory, None)
-            }
-        };
         let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
         let baton = Box::new(Baton {
             books,
@@ -364,6 +351,20 @@ impl Partition {
         let limits = baton.books.trackers.reload(&limits, Loosening::NONE).unwrap_or_default();
         baton.record_limits(&limits.events);
     }
+}
+
+/// Starts the actors of a partition: its queues, or all of its image. Returns its books and its
+/// directory, and of an image its step and the rest.
+fn begun(params: &mut PartitionParams) -> (Books, Directory, Option<(u64, Rest)>) {
+    if let Some(image) = params.image.take() {
+        let Restored { books, directory, step, rest } = Restored::start(*image, &params.metrics);
+        return (books, directory, Some((step, rest)));
+    }
+    let (config, mut directory) = (&params.config, Directory::default());
+    directory.start_queues(&config.root, None, true, config.preemption.quota, &params.metrics);
+    let mut books = new_books(config, &directory, &params.watch, params.nth);
+    books.quotas = QuotaUsage::new(params.quotas);
+    (books, directory, None)
 }
 
 /// Builds the books of an empty partition.

@@ -59,7 +59,7 @@ impl Queue {
             used_names: used_names.clone(),
             rows: rows.map(|_, _| ()),
             loosening: *loosening,
-            declined: declined.clone(),
+            declined: *declined,
             quota_timer: quota_timer.clone(),
         }
     }

@@ -53,8 +53,8 @@ impl Survey for ImageSlice {
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         // A caller without an image sees that its reply was dropped.
-        if let Some(found) = partition.go_on_with_image(baton) {
-            answer(self.reply, found);
+        if partition.has_image() {
+            answer(self.reply, partition.go_on_with_image(baton));
         }
     }
 }
