@@ -107,8 +107,9 @@ pub use scheduler::{
 /// Tags with the names by which people know an object.
 pub mod tags {
     pub use monoceros_rules::specs::tags::{
-        HELD_AGAIN, HOLD_AGAIN, HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, POD,
-        RUN_TIME_LIMIT, pod_of,
+        ALLOW_PREEMPTION, CREATED_NS, CREATION_TIME, FOREIGN, HELD_AGAIN, HOLD_AGAIN,
+        HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, PLACEHOLDERS_SINCE, POD, REQUIRED_NODE,
+        RUN_TIME_LIMIT, STARTED_NS, pod_of,
     };
 }
 

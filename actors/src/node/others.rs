@@ -24,7 +24,7 @@ pub(crate) struct Foreign {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Others {
     /// The sum that the RM reports as occupied.
-    pub(super) occupied: Resources,
+    pub(crate) occupied: Resources,
     /// Foreign allocations by key; in addition to `occupied`.
     pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
     /// The bytes that the foreign allocations count in quotas.

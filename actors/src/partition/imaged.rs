@@ -53,6 +53,8 @@ pub struct PartitionImage {
     pub(crate) step: u64,
     /// The resource types that it uses: they are known for as long as the image lasts.
     pub(crate) names: Arc<NameHolder>,
+    /// The tags of applications that placement rules read, in lower case.
+    pub(crate) placement_tags: Vec<String>,
     pub(crate) actors: ActorImages,
     pub(crate) books: Books,
     pub(crate) directory: DirectoryImage,
@@ -169,6 +171,7 @@ impl Partition {
         let begun = PartitionImage {
             names: Arc::new(names),
             name: Arc::clone(&self.name),
+            placement_tags: self.config.rules.tags().into_iter().map(str::to_owned).collect(),
             at_ns: baton.now_ns,
             step: self.steps,
             actors: ActorImages { queues, ..ActorImages::default() },

@@ -11,6 +11,7 @@ mod intake;
 mod predicates;
 mod quotas_of_one;
 mod reorder;
+mod reported;
 mod resource_names;
 mod run_times;
 mod sessions;

@@ -15,6 +15,7 @@ mod histories;
 mod judge;
 mod picture;
 mod recording_callback;
+mod reported;
 mod script;
 mod wire;
 mod world;

@@ -28,6 +28,7 @@ use crate::ending::Endings;
 use crate::judge::Judge;
 use crate::picture::{Picture, Submitted};
 use crate::recording_callback::{Answer, Notification, Predicates, RecordingCallback};
+use crate::reported;
 use crate::script::{Amounts, Item, QueueWords, Script, Show, Step};
 use crate::wire::{self, Message};
 
@@ -125,6 +126,9 @@ pub(crate) fn play(script: &Script, how: How) -> Played {
             }
         }
         world.settle().await;
+        if how == How::Forked {
+            world.report().await;
+        }
         world.scheduler.shutdown().await;
         world.played
     })
@@ -342,6 +346,27 @@ impl World {
             fork.restore(image, recorder).await.unwrap();
         }
         std::mem::replace(&mut self.scheduler, fork).shutdown().await;
+    }
+
+    /// Has a fresh scheduler receive what each RM would report after a restart. It would report the
+    /// same again.
+    async fn report(&mut self) {
+        for (rm, side) in &self.sides {
+            if side.is_lost {
+                continue;
+            }
+            let image = self.scheduler.image(rm).await.unwrap();
+            let fresh = self.builder().epoch_ns(image.at_ns()).start_local().unwrap();
+            let recorder = Arc::new(RecordingCallback::default());
+            register(&fresh, rm, &image.configuration.config, recorder).await;
+            fresh.control(rm).await.unwrap().hold(true);
+            for partition in &image.partitions {
+                reported::send(&fresh, rm, partition.report()).await;
+            }
+            let again = fresh.image(rm).await.unwrap();
+            self.played.wrong.extend(reported::differences(&image, &again));
+            fresh.shutdown().await;
+        }
     }
 
     /// Notifications, shown content and faults since the last call.

@@ -46,7 +46,7 @@ use std::cmp::Reverse;
 
 pub use self::creation::{CreationError, creation};
 pub(crate) use self::expressions::Expressions;
-pub use self::namespace::NamespaceTags;
+pub use self::namespace::{NAMESPACE_TAGS, NamespaceTags};
 pub use self::nearest::QueueHint;
 pub(crate) use self::paths::{FixedPath, check, fixed_path};
 pub use self::refusal::{PassedOver, Refused, RuleObstacle};
@@ -226,6 +226,14 @@ impl PlacementRules {
             }
         }
         Err(Refused::Nowhere(passed_over))
+    }
+
+    /// The names of the tags that rules read, in lower case.
+    pub fn tags(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.rules.iter().flat_map(Rule::tags).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// The rules in order, in the form shown to people and programs.

@@ -31,6 +31,9 @@ const QUOTA: &str = "namespace.resourcequota";
 const GUARANTEED: &str = "namespace.resourceguaranteed";
 const MAX_APPLICATIONS: &str = "namespace.resourcemaxapps";
 
+/// The names of the tags with settings of a dynamic queue, in lower case.
+pub const NAMESPACE_TAGS: [&str; 3] = [QUOTA, GUARANTEED, MAX_APPLICATIONS];
+
 /// The settings in the tags; empty if they are missing or cannot be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceTags {

@@ -77,6 +77,16 @@ impl Rule {
         Some(Self { source: source?, create: config.create, filter: filter?, parent })
     }
 
+    /// The tags that the rule and its parents read.
+    pub(super) fn tags(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(Some(self), |rule| rule.parent.as_deref()).filter_map(|rule| {
+            match &rule.source {
+                Source::Tag(name) => Some(&**name),
+                _ => None,
+            }
+        })
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self.source {
             Source::Provided => "provided",

@@ -28,7 +28,7 @@ use crate::specs::ask::{AskSpec, TaskGroup};
 use crate::specs::declaration::DeclaredGroup;
 use crate::specs::declaration::{Declaration, Fault};
 use crate::specs::quotas::{self, Held};
-use crate::specs::tags::{RUN_TIME_LIMIT, Tags, run_time_limit};
+use crate::specs::tags::{self, RUN_TIME_LIMIT, Tags, run_time_limit};
 use crate::values::hashing::SeededMap;
 use crate::values::ids::{AllocationId, AskSlot};
 use crate::values::resources::Resources;
@@ -159,8 +159,8 @@ pub struct Application {
     pub tags: Option<Tags>,
     /// The time of its acceptance, ns since the epoch.
     pub arrived_ns: i64,
-    /// The time of submission, or the creation of its oldest ask if that is earlier, ns since the
-    /// epoch.
+    /// The time of submission, or if it is earlier the creation that its tags state or that of its
+    /// oldest ask, ns since the epoch.
     pub submitted_ns: i64,
     /// The time at which it last entered Running, ns since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,6 +229,7 @@ impl Application {
         let bytes = new.bytes();
         let run_time_limit_ms =
             new.tags.as_ref().and_then(|tags| run_time_limit(tags.get(RUN_TIME_LIMIT)?).ok()?);
+        let stated_ns = new.tags.as_ref().and_then(|tags| tags::created_ns(|name| tags.get(name)));
         Self {
             id: new.id,
             queue,
@@ -236,7 +237,7 @@ impl Application {
             groups: new.groups,
             tags: new.tags,
             arrived_ns: now_ns,
-            submitted_ns: now_ns,
+            submitted_ns: stated_ns.map_or(now_ns, |stated_ns| stated_ns.min(now_ns)),
             started_ns: None,
             finished_ns: None,
             asks: Asks::new(),

@@ -9,15 +9,13 @@ use crate::applications::application_state::ApplicationState;
 use crate::applications::gang::PlaceholderEnd;
 use crate::applications::native::Native;
 use crate::specs::ask::{AskSpec, TaskGroup};
+use crate::specs::tags::PLACEHOLDERS_SINCE;
 use crate::values::ids::{AllocationId, NodeSlot};
 
 /// The time for which placeholders may wait if their RM states none.
 const WAITING_TIME: Duration = Duration::from_secs(15 * 60);
 /// The least wait until a deadline, even if its time has passed already.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// The tag of an application with the time since when its placeholders wait, in seconds since the
-/// epoch. With it, a restart of the scheduler does not prolong their time.
-const CREATION_TIME: &str = "yunikorn.apache.org/creationTime";
 
 /// Deadlines of placeholders and held places.
 impl Application {
@@ -60,7 +58,7 @@ impl Application {
 
     /// Returns the time since when its placeholders wait by its tags, ns since the epoch.
     fn stated_creation_ns(&self) -> Option<i64> {
-        let seconds = self.tags.as_ref()?.get(CREATION_TIME)?.parse::<i64>().ok()?;
+        let seconds = self.tags.as_ref()?.get(PLACEHOLDERS_SINCE)?.parse::<i64>().ok()?;
         seconds.checked_mul(1_000_000_000)
     }
 }
@@ -175,7 +173,7 @@ mod tests {
             queue: "root.a".to_owned(),
             user: Arc::from("ann"),
             groups: Vec::new(),
-            tags: Some(Arc::new(TagMap::from([(CREATION_TIME.into(), "1".into())]))),
+            tags: Some(Arc::new(TagMap::from([(PLACEHOLDERS_SINCE.into(), "1".into())]))),
             placeholder_ask: vcores(2),
             task_groups: declared.then(|| Box::new(Ok(declaration))),
             execution_timeout_ms: NonZeroU64::new(1_500),

@@ -50,6 +50,25 @@ pub const HELD_AGAIN: &str = "places are held again";
 /// `2h30m`. It is a claim: nothing ends because of it.
 pub const RUN_TIME_LIMIT: &str = "monoceros.io/run-time-limit";
 
+/// The tag of an ask with the only node that may be used.
+pub const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
+/// The tag of an ask without a preemption policy; `false` protects it.
+pub const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
+/// The tag of an ask or allocation with its time of creation, in seconds since the epoch.
+pub const CREATION_TIME: &str = "creationTime";
+/// The tag of an application, ask or allocation with its time of creation, in ns since the epoch.
+/// It is read before [`CREATION_TIME`]. A report of a scheduler's state has it, since ages that are
+/// equal in seconds would change the order of applications.
+pub const CREATED_NS: &str = "monoceros.io/creation-time-ns";
+/// The tag of a reported allocation with the time since when it is on its node, in ns since the
+/// epoch. A report of a scheduler's state has it; nothing reads it.
+pub const STARTED_NS: &str = "monoceros.io/start-time-ns";
+/// The tag of an application with the time since when its placeholders wait, in seconds since the
+/// epoch. With it, a restart of the scheduler does not prolong their time.
+pub const PLACEHOLDERS_SINCE: &str = "yunikorn.apache.org/creationTime";
+/// The tag that marks an allocation of another scheduler; its value is the kind.
+pub const FOREIGN: &str = "foreign";
+
 /// The longest accepted namespace or name of a pod, in bytes.
 const NAME_BYTES: usize = 253;
 
@@ -124,6 +143,11 @@ pub fn pod_of(tags: &BTreeMap<String, String>) -> Option<(&str, &str)> {
 pub fn run_time_limit(text: &str) -> Result<Option<NonZeroU64>, DurationError> {
     let milliseconds = duration::parse(text)?.as_nanos().div_ceil(1_000_000);
     Ok(NonZeroU64::new(u64::try_from(milliseconds).unwrap_or(u64::MAX)))
+}
+
+/// Reads the time of creation in ns. A text that is no number counts as absent.
+pub fn created_ns<'t>(get: impl FnOnce(&str) -> Option<&'t str>) -> Option<i64> {
+    get(CREATED_NS)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use monoceros_rules::asks::failed_starts::REASON_BYTES;
 use monoceros_rules::specs::arrival::Arrival;
 use monoceros_rules::specs::ask::{AskSpec, Form, Particulars};
 use monoceros_rules::specs::rejection::{Ignored, Rejection};
-use monoceros_rules::specs::tags::Tags;
+use monoceros_rules::specs::tags::{FOREIGN, Tags};
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::text::beginning;
 
@@ -18,8 +18,6 @@ use super::checks::{amount, first_of, limit_in, preemption, shared, task_group, 
 use super::{Gathering, Translated, Translator, constraints};
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, ForeignReport, Op, Which};
-
-const FOREIGN: &str = "foreign";
 
 /// Messages with at least this many items get their own `Arc`s of amounts, so that this thread does not
 /// touch their reference counts after sending. Smaller messages share recent amounts: one takes about

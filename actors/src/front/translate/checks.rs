@@ -9,18 +9,16 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::specs::ask::{Preemption, TaskGroup};
 use monoceros_rules::specs::quotas::Quotas;
 use monoceros_rules::specs::rejection::{Overflow, Rejection};
-use monoceros_rules::specs::tags::{RUN_TIME_LIMIT, TagMap, Tags, run_time_limit};
+use monoceros_rules::specs::tags::{
+    self, ALLOW_PREEMPTION, CREATION_TIME, REQUIRED_NODE, RUN_TIME_LIMIT, TagMap, Tags,
+    run_time_limit,
+};
 use monoceros_rules::values::names::shown;
 use monoceros_rules::values::resources::{
     NAME_BYTES, NAMES_MAX, Name, NameHolder, QUANTITY_MAX, Resources, TooManyNames,
 };
 
 use crate::api::traces::Sampling;
-
-/// The tags that this scheduler reads.
-pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
-const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
-const CREATION_TIME: &str = "creationTime";
 
 /// The longest path of a queue, in bytes: longer than the path of the deepest possible queue.
 const QUEUE_BYTES: usize = 4_096;
@@ -164,10 +162,12 @@ impl Intake {
 
     /// Reads the tags of an ask that affect decisions.
     pub(super) fn attributes(&self, tags: &BTreeMap<String, String>) -> Attributes {
+        let exact_ns = tags::created_ns(|name| tags.get(name).map(String::as_str));
         let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
+        let seconds_ns = seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000));
         let required = tags.get(REQUIRED_NODE).filter(|node| self.check_id(node).is_ok());
         Attributes {
-            created_ns: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
+            created_ns: exact_ns.or(seconds_ns),
             required_node: required.map(|node| Arc::from(node.as_str())),
         }
     }

@@ -7,9 +7,10 @@ use monoceros_config::task_groups;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::specs::ask::Preemption;
 use monoceros_rules::specs::declaration::{Declaration, DeclaredGroup, Fault, Topology};
+use monoceros_rules::specs::tags::REQUIRED_NODE;
 use monoceros_rules::values::resources::NameHolder;
 
-use super::checks::{REQUIRED_NODE, amounts, shared};
+use super::checks::{amounts, shared};
 use super::constraints;
 
 /// The declaration of an application; `None` if it declares no task groups.

@@ -5,6 +5,12 @@
 //! process or, written and read, in another. Whoever goes on from it decides what the running one
 //! would have decided: nothing is tried on a scheduler that runs.
 
+mod constraints;
+mod kept_tags;
+mod report;
+
+pub use self::kept_tags::KeptTags;
+pub use self::report::Report;
 pub use crate::partition::PartitionImage;
 
 use crate::api::outcomes::ConfigurationSnapshot;
