@@ -8,14 +8,19 @@
 mod constraints;
 mod kept_tags;
 mod report;
+mod work;
+
+use serde::{Deserialize, Serialize};
 
 pub use self::kept_tags::KeptTags;
 pub use self::report::Report;
+pub use self::work::{
+    ImagedApplication, ImagedNode, ImagedRequest, PendingRequest, RunningAllocation,
+};
 pub use crate::partition::PartitionImage;
 
 use crate::api::outcomes::ConfigurationSnapshot;
 use crate::run_times::RunTimesOf;
-use serde::{Deserialize, Serialize};
 
 /// The state of a resource manager.
 #[derive(Clone, Serialize, Deserialize)]
