@@ -6,10 +6,10 @@
 //! Reading order: [`cli`], [`input`], [`settings`], [`logging`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`cluster`],
 //! [`reads`], [`logbook`], [`live_settings`], `state_dir`, [`run_times`], [`rest`], [`dump`], [`chance`],
-//! [`demo`], `replay`, `simulate`, [`watchdog`], [`systemd`].
+//! [`demo`], `replay`, `simulate`, `whatif`, [`watchdog`], [`systemd`].
 //!
 //! Three features, on by default, can be left out: `cluster` (members of a cluster), `ldap` (groups from a
-//! directory) and `simulator` (the command `simulate`).
+//! directory) and `simulator` (the commands `simulate` and `whatif`).
 
 pub mod chance;
 pub mod cli;
@@ -48,6 +48,8 @@ pub mod usage;
 pub mod users;
 pub mod validate;
 pub mod watchdog;
+#[cfg(feature = "simulator")]
+pub mod whatif;
 
 /// The example of the page about gRPC, so that it keeps compiling.
 #[cfg(doctest)]

@@ -109,7 +109,7 @@ pub mod tags {
     pub use monoceros_rules::specs::tags::{
         ALLOW_PREEMPTION, CREATED_NS, CREATION_TIME, FOREIGN, HELD_AGAIN, HOLD_AGAIN,
         HOLD_AGAIN_SINCE, NAMESPACE, NAMESPACE_CHANGED, PLACEHOLDERS_SINCE, POD, REQUIRED_NODE,
-        RUN_TIME_LIMIT, STARTED_NS, pod_of,
+        RUN_TIME_LIMIT, STARTED_NS, pod_of, run_time_limit,
     };
 }
 

@@ -92,6 +92,7 @@ impl Comparison {
         let table = |rows: &[Row]| SummaryTable {
             head: [rows[0].section, "a", "b", "difference"].map(str::to_owned).to_vec(),
             rows: rows.iter().map(Row::shown).collect(),
+            n_texts: 1,
         };
         sections.map(table).collect()
     }

@@ -42,10 +42,12 @@ pub(crate) fn text_of(tables: &[SummaryTable]) -> String {
     tables.iter().map(|table| table.to_text() + "\n").collect()
 }
 
-/// A table whose first column names the row. The others are figures.
+/// A table whose first columns are texts, of which the first names the row. The others are figures.
 pub(crate) struct SummaryTable {
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
+    /// The number of columns that are texts, at least one.
+    pub(crate) n_texts: usize,
 }
 
 /// Makes the head of a table.
@@ -54,7 +56,7 @@ pub(crate) fn head(columns: &[&str]) -> Vec<String> {
 }
 
 impl SummaryTable {
-    /// Pads columns to their widest field, with figures aligned to the right.
+    /// Pads columns to their widest field, texts at the left and figures at the right.
     fn to_text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.head).chain(&self.rows).collect();
         let width = |column: usize| {
@@ -63,9 +65,14 @@ impl SummaryTable {
         let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
         let mut text = String::new();
         for line in lines {
-            let mut row = format!("{:<width$}", line[0], width = widths[0]);
-            for (field, width) in line.iter().zip(&widths).skip(1) {
-                push(&mut row, format_args!("  {field:>width$}"));
+            let mut row = String::new();
+            for (at, (field, &width)) in line.iter().zip(&widths).enumerate() {
+                let gap = if at == 0 { "" } else { "  " };
+                if at < self.n_texts {
+                    push(&mut row, format_args!("{gap}{field:<width$}"));
+                } else {
+                    push(&mut row, format_args!("{gap}{field:>width$}"));
+                }
             }
             text.push_str(row.trim_end());
             text.push('\n');
@@ -77,14 +84,14 @@ impl SummaryTable {
 fn push_table(html: &mut String, table: &SummaryTable) {
     html.push_str("<table>\n<tr>");
     for (at, field) in table.head.iter().enumerate() {
-        let class = if at == 0 { "" } else { " class=\"n\"" };
+        let class = if at < table.n_texts { "" } else { " class=\"n\"" };
         push(html, format_args!("<th{class}>{}</th>", escaped(field)));
     }
     html.push_str("</tr>\n");
     for row in &table.rows {
         html.push_str("<tr>");
         for (at, field) in row.iter().enumerate() {
-            let class = if at == 0 { "" } else { " class=\"n\"" };
+            let class = if at < table.n_texts { "" } else { " class=\"n\"" };
             push(html, format_args!("<td{class}>{}</td>", escaped(field)));
         }
         html.push_str("</tr>\n");
@@ -97,7 +104,8 @@ fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(more);
 }
 
-fn escaped(text: &str) -> String {
+/// Escapes a text for HTML.
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
@@ -111,8 +119,10 @@ mod tests {
             vec!["root.be".to_owned(), "7".to_owned()],
             vec!["a".to_owned(), "1234".to_owned()],
         ];
-        let text = SummaryTable { head: head(&["Queue", "pods"]), rows }.to_text();
-        assert_eq!(text, "Queue    pods\nroot.be     7\na        1234\n");
+        let mut table = SummaryTable { head: head(&["Queue", "pods"]), rows, n_texts: 1 };
+        assert_eq!(table.to_text(), "Queue    pods\nroot.be     7\na        1234\n");
+        table.n_texts = 2;
+        assert_eq!(table.to_text(), "Queue    pods\nroot.be  7\na        1234\n");
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn totals(report: &Report) -> SummaryTable {
     rows.extend(reasons.map(|(name, count)| row(name, count.to_string())));
     rows.push(row("most pending at once", totals.most_pending.to_string()));
     rows.push(row("makespan", duration(totals.makespan)));
-    SummaryTable { head: head(&["Totals", ""]), rows }
+    SummaryTable { head: head(&["Totals", ""]), rows, n_texts: 1 }
 }
 
 fn utilisation(report: &Report) -> SummaryTable {
@@ -75,6 +75,7 @@ fn utilisation(report: &Report) -> SummaryTable {
     SummaryTable {
         head: head(&["Utilisation", "mean", "peak"]),
         rows: ResourceKind::SHOWN.iter().map(row).collect(),
+        n_texts: 1,
     }
 }
 
@@ -89,7 +90,7 @@ fn queues(report: &Report) -> SummaryTable {
     let totals = &report.totals;
     rows.push(row("all", totals.pods, totals.placed, &totals.wait));
     let columns = ["Queue", "pods", "placed", "mean wait", "p50", "p95", "p99", "longest"];
-    SummaryTable { head: head(&columns), rows }
+    SummaryTable { head: head(&columns), rows, n_texts: 1 }
 }
 
 fn evictions(report: &Report) -> SummaryTable {
@@ -103,7 +104,7 @@ fn evictions(report: &Report) -> SummaryTable {
         fields
     });
     let columns = ["Evicted from", "grounds", "for", "pods", "CPU wasted", "memory", "GPU"];
-    SummaryTable { head: head(&columns), rows: rows.collect() }
+    SummaryTable { head: head(&columns), rows: rows.collect(), n_texts: 3 }
 }
 
 fn waste(report: &Report) -> SummaryTable {
@@ -113,7 +114,7 @@ fn waste(report: &Report) -> SummaryTable {
         vec![title(kind.name()).to_owned(), wasted, share]
     };
     let head = head(&["Wasted", "lost to evictions", "of all used"]);
-    SummaryTable { head, rows: ResourceKind::SHOWN.map(row).to_vec() }
+    SummaryTable { head, rows: ResourceKind::SHOWN.map(row).to_vec(), n_texts: 1 }
 }
 
 fn fairness(report: &Report) -> SummaryTable {
@@ -131,7 +132,7 @@ fn fairness(report: &Report) -> SummaryTable {
     rows.push(row("Jain's index while pods waited", percent(fairness.jain)));
     rows.push(row("  the least", percent(fairness.least_jain)));
     let columns = ["Fairness", "had of what it is owed", "served while it wanted", "short for"];
-    SummaryTable { head: head(&columns), rows }
+    SummaryTable { head: head(&columns), rows, n_texts: 1 }
 }
 
 fn fairness_over_time(report: &Report) -> SummaryTable {
@@ -145,5 +146,6 @@ fn fairness_over_time(report: &Report) -> SummaryTable {
     let mut rows: Vec<Vec<String>> =
         table.served.iter().map(|(queue, shares)| row(queue, shares)).collect();
     rows.push(row("Jain's index", &table.jain));
-    SummaryTable { head: std::iter::once("Served".to_owned()).chain(until).collect(), rows }
+    let head = std::iter::once("Served".to_owned()).chain(until).collect();
+    SummaryTable { head, rows, n_texts: 1 }
 }

@@ -137,6 +137,11 @@ impl ImagedApplication<'_> {
         &self.book.user
     }
 
+    /// Whether it has a request with this key, pending or not.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.book.asks.slot_of(key).is_some()
+    }
+
     /// The pending requests, in the order of their arrival.
     pub fn pending(&self) -> Vec<PendingRequest> {
         let asks = self.book.asks.iter().filter(|ask| ask.spec.form != Form::Internal);
