@@ -83,6 +83,7 @@ pub use api::callback::{Assumed, Preferences, ResourceManagerCallback, RmState, 
 pub use api::listing::{
     ApplicationFilter, ApplicationList, DecisionFilter, DecisionKind, Listed, Page, Steps,
 };
+pub use api::mirror::{ForkedPredicates, Mirror, MirrorMaker};
 pub use api::predicates::{
     AnswerSink, BundlePlace, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion,
     Predicates, PreemptionQuestions, QuestionBundle, QuestionId, Scope, Verdict,
@@ -90,7 +91,7 @@ pub use api::predicates::{
 pub use api::scale_up::{ScaleUpNotice, ScaleUpRequest};
 pub use api::traces::{PlacementTrace, TRACEPARENT, TraceSink};
 pub use api::users::{Lookup, UserGroupResolver};
-pub use api::{allocations, callback, listing, predicates, scale_up, traces, users};
+pub use api::{allocations, callback, listing, mirror, predicates, scale_up, traces, users};
 pub use events::{
     ClusterEvent, EventFilter, EventRange, EventReader, EventSettings, EventSubscription, History,
     NamedEvent, StreamLimits, Streamed,

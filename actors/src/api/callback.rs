@@ -14,6 +14,7 @@ use monoceros_proto::si::v1::{
 use monoceros_rules::nodes::Fits;
 
 use crate::api::allocations::AllocationNotices;
+use crate::api::mirror::MirrorMaker;
 use crate::api::predicates::{
     PredicateAnswer, PredicateQuestion, PreemptionQuestions, QuestionId, Scope, Verdict,
 };
@@ -249,6 +250,14 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
 
     /// The part of a state dump that the RM adds. None unless implemented.
     fn state_dump(&self) -> Option<&dyn StateDump> {
+        None
+    }
+
+    /// Copies what the [predicates](Self::predicates) read, for an [image](crate::image). Called from the
+    /// thread of a partition, between two of its steps: what it has assumed so far is in the mirror, and
+    /// nothing else. A large copy is made into text by the returned closure. None unless implemented: a
+    /// fork of the scheduler has no predicates then.
+    fn mirror(&self) -> Option<MirrorMaker> {
         None
     }
 

@@ -8,6 +8,7 @@
 pub mod allocations;
 pub mod callback;
 pub mod listing;
+pub mod mirror;
 pub(crate) mod outcomes;
 pub mod predicates;
 pub mod scale_up;

@@ -19,6 +19,7 @@ pub use self::work::{
 };
 pub use crate::partition::PartitionImage;
 
+use crate::api::mirror::Mirror;
 use crate::api::outcomes::ConfigurationSnapshot;
 use crate::run_times::RunTimesOf;
 
@@ -32,6 +33,9 @@ pub struct ResourceManagerImage {
     pub partitions: Vec<PartitionImage>,
     /// How long allocations ran, for each partition in which any has ended.
     pub run_times: Vec<RunTimesOf>,
+    /// What the predicates of the resource manager read, at the step of its default partition. `None` if it
+    /// has no predicates in this process.
+    pub mirror: Option<Mirror>,
 }
 
 impl ResourceManagerImage {

@@ -85,7 +85,11 @@ impl TryFrom<WrittenPartition> for PartitionImage {
     fn try_from(written: WrittenPartition) -> Result<Self, TermsMissing> {
         let WrittenPartition { name, at_ns, step, names, mut actors, books, directory, rest } =
             written;
+        for queue in &mut actors.queues {
+            directory.share_facts(&mut queue.facts);
+        }
         for application in &mut actors.applications {
+            directory.share_facts(&mut application.leaf_facts);
             if !application.book.look_up_terms(&books.nodes) {
                 return Err(TermsMissing(Arc::clone(&application.book.id)));
             }

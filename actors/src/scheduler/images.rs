@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use monoceros_config::{DEFAULT_PARTITION, qualified_name};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::runtimes::RunTimes;
 
@@ -11,6 +12,7 @@ use super::SchedulerHandle;
 use super::reading;
 use super::slices::ask;
 use crate::api::callback::ResourceManagerCallback;
+use crate::api::mirror::MirrorMaker;
 use crate::api::outcomes::{ConfigurationError, ReadError, RegisterError};
 use crate::front::rm_proxy::{Register, check_rm_id};
 use crate::front::rosters::PartitionEntry;
@@ -20,7 +22,8 @@ use crate::run_times::RunTimesOf;
 
 impl SchedulerHandle {
     /// The state of a resource manager; an empty id means the only one. Each partition is of one of
-    /// its steps, though it is read in slices between which it decides. One image is taken at a time.
+    /// its steps, though it is read in slices between which it decides. The mirror is of the same step as the
+    /// default partition, the only one of an RM that has a mirror. One image is taken at a time.
     ///
     /// # Errors
     /// As [`Self::configuration`], and [`ConfigurationError::PartitionLost`] if a partition ended meanwhile.
@@ -29,14 +32,22 @@ impl SchedulerHandle {
         let configuration = self.configuration(rm_id).await?;
         let lost = || ConfigurationError::PartitionLost(configuration.rm_id.clone());
         let entries = self.partitions_of(&configuration.rm_id, None).map_err(|_| lost())?;
-        let (mut partitions, mut run_times) = (Vec::new(), Vec::new());
+        let (mut partitions, mut run_times, mut maker) = (Vec::new(), Vec::new(), None);
+        let default = qualified_name(&configuration.rm_id, DEFAULT_PARTITION);
         for entry in entries {
             let image = self.image_of_runs(&entry).await.map_err(|_| lost())?;
             let of = |image| RunTimesOf { partition: entry.name.to_string(), image };
             run_times.extend(image.map(of));
-            partitions.push(image_of(&entry).await.map_err(|_| lost())?);
+            let is_mirrored = default.as_deref() == Ok(&*entry.name);
+            let (partition, mirror) = image_of(&entry, is_mirrored).await.map_err(|_| lost())?;
+            partitions.push(partition);
+            maker = maker.or(mirror);
         }
-        Ok(ResourceManagerImage { configuration, partitions, run_times })
+        let mirror = match maker {
+            Some(make) => Some(reading::off_thread(usize::MAX, make).await),
+            None => None,
+        };
+        Ok(ResourceManagerImage { configuration, partitions, run_times, mirror })
     }
 
     /// Registers a resource manager that goes on from this state. Its predicates are asked within the
@@ -50,7 +61,7 @@ impl SchedulerHandle {
         image: ResourceManagerImage,
         callback: Arc<dyn ResourceManagerCallback>,
     ) -> Result<(), RegisterError> {
-        let ResourceManagerImage { configuration, partitions, run_times } = image;
+        let ResourceManagerImage { configuration, partitions, run_times, mirror: _ } = image;
         check_rm_id(&configuration.rm_id)?;
         for RunTimesOf { partition, image } in run_times {
             if let Some(shelf) = &self.run_times {
@@ -74,14 +85,17 @@ impl SchedulerHandle {
 }
 
 /// Takes the image of a partition in slices, with other steps in between.
-async fn image_of(entry: &PartitionEntry) -> Result<PartitionImage, ReadError> {
-    ask(entry, surveys::BeginImage::new).await?;
+async fn image_of(
+    entry: &PartitionEntry,
+    is_mirrored: bool,
+) -> Result<(PartitionImage, Option<MirrorMaker>), ReadError> {
+    let mirror = ask(entry, |reply| surveys::BeginImage::new(is_mirrored, reply)).await?;
     loop {
         let (reply, answer) = oneshot::channel();
         entry.mailbox.post(ReadOn(Box::new(surveys::ImageSlice::new(reply))));
         let lost = |_| ReadError::PartitionNotFound(entry.name.to_string());
         if let Some(image) = answer.await.map_err(lost)? {
-            return Ok(*image);
+            return Ok((*image, mirror));
         }
     }
 }

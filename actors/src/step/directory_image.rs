@@ -127,6 +127,17 @@ impl Directory {
 }
 
 impl DirectoryImage {
+    /// Shares the facts of a queue with the directory, as before they were written: a queue whose
+    /// configuration is another object has to take a change over.
+    pub(crate) fn share_facts(&self, facts: &mut Arc<QueueFacts>) {
+        let Some(entry) = self.queues.find(facts.slot) else { return };
+        if entry.facts.config == facts.config {
+            let shared =
+                QueueFacts { config: Arc::clone(&entry.facts.config), ..QueueFacts::clone(facts) };
+            *facts = Arc::new(shared);
+        }
+    }
+
     /// Returns every queue with its row in the one above.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (QueueSlot, &QueueFacts, Option<RowSlot>)> {
         self.queues.iter().map(|(slot, entry)| (slot, &*entry.facts, entry.row))

@@ -5,6 +5,7 @@ pub mod act;
 pub mod catch_up;
 pub mod connect;
 pub mod engine;
+pub mod fork;
 pub mod leader;
 pub mod meters;
 pub mod mirror;

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use monoceros_actors::config::DEFAULT_PARTITION;
 use monoceros_actors::{
-    AllocationNotices, Assumed, Fits, Invalidation, NewAllocation, Preferences,
+    AllocationNotices, Assumed, Fits, Invalidation, MirrorMaker, NewAllocation, Preferences,
     ResourceManagerCallback, SchedulerHandle, snapshot::ExplanationSnapshot,
 };
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::answers::{Answers, fits};
 use super::{Engine, EngineError, victims};
+use crate::fork::mirror;
 use crate::shim::{EngineOrder, Explanation, Key, Notification, Placed, SharedScene, open};
-use crate::translate::{Queues, hold_key};
+use crate::translate::Queues;
 
 /// An engine in the same process.
 #[derive(Debug)]
@@ -30,9 +32,8 @@ pub struct Embedded {
 /// Receives the callbacks of the scheduler.
 #[derive(Debug)]
 struct EngineCallback {
-    scene: SharedScene,
+    answers: Answers,
     notifications: UnboundedSender<Notification>,
-    prefers_among_all: bool,
 }
 
 impl Embedded {
@@ -46,7 +47,8 @@ impl Embedded {
         notifications: UnboundedSender<Notification>,
         prefers_among_all: bool,
     ) -> Self {
-        let callback = Arc::new(EngineCallback { scene, notifications, prefers_among_all });
+        let answers = Answers { scene, prefers_among_all };
+        let callback = Arc::new(EngineCallback { answers, notifications });
         Self { scheduler, rm_id: rm_id.into(), callback }
     }
 
@@ -150,15 +152,6 @@ impl Engine for Embedded {
     }
 }
 
-/// Returns the name under which the scene counts an assumed placement.
-fn known_as(what: &Assumed<'_>) -> String {
-    if what.allocation_key.is_empty() {
-        hold_key(what.application_id, what.task_group_name)
-    } else {
-        what.allocation_key.to_owned()
-    }
-}
-
 impl ResourceManagerCallback for EngineCallback {
     fn update_allocation(&self, response: si::AllocationResponse) {
         self.notifications.send(Notification::Allocations(response)).ok();
@@ -189,54 +182,49 @@ impl ResourceManagerCallback for EngineCallback {
     }
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
-        open(&self.scene).check(&args.allocation_key, &args.node_id)
+        self.answers.check(args)
     }
 
     fn hold_predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
-        let key = hold_key(&args.application_id, &args.task_group_name);
-        let scene = open(&self.scene);
-        // A group whose members are unknown may be placed on any node.
-        if scene.expects(&key) { scene.check(&key, &args.node_id) } else { Ok(()) }
+        self.answers.check_hold(args)
     }
 
     fn preferences(&self, allocation_key: &str) -> Preferences {
-        match open(&self.scene).has_preferences(allocation_key) {
-            false => Preferences::None,
-            true if self.prefers_among_all => Preferences::AmongAllNodes,
-            true => Preferences::AmongEqualNodes,
-        }
+        self.answers.preferences(allocation_key)
+    }
+
+    fn preference(&self, args: &si::PredicatesArgs) -> i64 {
+        self.answers.preference(args)
     }
 
     fn fits(&self, application_id: &str, allocation_key: &str, task_group_name: &str) -> Fits {
-        let mut scene = open(&self.scene);
+        let mut scene = open(&self.answers.scene);
         let had_work = scene.has_to_count();
-        let fits = match allocation_key {
-            "" => scene.fits(&hold_key(application_id, task_group_name)),
-            key => scene.fits(key),
-        };
+        let fits = fits(&mut scene, application_id, allocation_key, task_group_name);
         if scene.has_to_count() && !had_work {
             self.notifications.send(Notification::CountNodes).ok();
         }
         fits
     }
 
-    fn preference(&self, args: &si::PredicatesArgs) -> i64 {
-        open(&self.scene).preference(&args.allocation_key, &args.node_id)
+    fn mirror(&self) -> Option<MirrorMaker> {
+        let Answers { scene, prefers_among_all } = &self.answers;
+        Some(mirror(scene, *prefers_among_all))
     }
 
     fn assumed(&self, what: &Assumed<'_>) {
-        open(&self.scene).assume(&known_as(what), what.node_id);
+        self.answers.assume(what);
     }
 
     fn forgotten(&self, what: &Assumed<'_>) {
-        open(&self.scene).forget(&known_as(what), what.node_id);
+        self.answers.forget(what);
     }
 
     fn preemption_predicates(
         &self,
         args: &si::PreemptionPredicatesArgs,
     ) -> si::PreemptionPredicatesResponse {
-        victims(&mut open(&self.scene), args)
+        victims(&mut open(&self.answers.scene), args)
     }
 
     fn update_container_scheduling_state(

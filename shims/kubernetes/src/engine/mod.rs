@@ -1,11 +1,13 @@
 //! Interface of the shim to a scheduler in this process or elsewhere.
 
+mod answers;
 mod embedded;
 mod remote;
 
 use futures::future::BoxFuture;
 use monoceros_proto::si::v1 as si;
 
+pub(crate) use self::answers::{Answers, fits};
 pub use self::embedded::Embedded;
 pub use self::remote::{Remote, Service};
 use crate::predicates::Scene;
@@ -39,7 +41,7 @@ pub trait Engine: Send + Sync + 'static {
 
 /// Finds how many of the given victims must leave the node, in their order, before the pod may run
 /// there.
-fn victims(
+pub(crate) fn victims(
     scene: &mut Scene,
     args: &si::PreemptionPredicatesArgs,
 ) -> si::PreemptionPredicatesResponse {

@@ -26,6 +26,7 @@ pub use self::pod::{
     ClaimSource, Container, ContainerPort, ContainerStatus, CsiSource, Given, Mount, Named, Pod,
     PodCondition, PodSpec, PodStatus, Requirements, SchedulingGroup, Volume,
 };
+pub(crate) use self::volumes::{BIND_COMPLETED, MIGRATED};
 pub use self::volumes::{
     ClaimRef, ClaimSpec, Count, CsiNode, Driver, Drivers, PersistentVolume, PersistentVolumeClaim,
     Phase, StorageClass, VolumeSpec, driver_of_plugin,

@@ -10,9 +10,9 @@ use super::pod::{CsiSource, Given, Requirements};
 /// Annotation of the storage class, from before there was a field.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 /// Annotation of a claim: both sides of the binding are written.
-const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// Annotation of a CSINode: in-tree plugins whose volumes are attached by drivers.
-const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+pub(crate) const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// In-tree plugins, and the drivers that replace them.
 const PLUGINS: [(&str, &str); 7] = [
     ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),

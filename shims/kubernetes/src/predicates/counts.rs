@@ -399,6 +399,12 @@ impl Counts {
         }
     }
 
+    /// Returns whether anything has changed since the last call of [`Self::take_unblocked`] that it has
+    /// to evaluate.
+    pub(super) fn has_changes(&self) -> bool {
+        self.unblocked || !self.changed_tallies.is_empty() || !self.changed_guards.is_empty()
+    }
+
     /// Returns whether a change since the last call may let a refused pod pass.
     pub(super) fn take_unblocked(&mut self) -> bool {
         let mut unblocked = std::mem::take(&mut self.unblocked);

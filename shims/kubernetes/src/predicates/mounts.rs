@@ -1,9 +1,12 @@
 //! Claims that pods mount, and the volumes chosen for them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::objects::{Meta as _, Pod};
 
 /// The volume that a claim without one gets on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum VolumeChoice {
     /// An existing volume.
     Existing {

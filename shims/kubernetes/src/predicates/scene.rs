@@ -35,7 +35,7 @@ pub struct Scene {
     pub(super) node_results: NodeResults,
     /// Pods with ports or claims, with a node on which they were placed or from which they were
     /// removed since the last evaluation. The value is whether the pod was on the node before.
-    moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
+    pub(super) moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
     /// Whether a refused pod may pass now.
     pub(super) unblocked: bool,
 }
@@ -123,6 +123,16 @@ impl Scene {
     /// Returns whether the node exists.
     pub fn has_node(&self, name: &str) -> bool {
         self.entries.get(name).is_some_and(|entry| entry.node.is_some())
+    }
+
+    /// Returns a node.
+    pub fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.entries.get(name)?.node.clone()
+    }
+
+    /// Returns the drivers of a node.
+    pub fn csi_node(&self, name: &str) -> Option<Arc<CsiNode>> {
+        self.volumes.csi_nodes.get(name).cloned()
     }
 
     /// Sets the labels of a namespace; `None` removes it.
@@ -362,7 +372,7 @@ impl Scene {
     }
 
     /// Puts a pod on a node. Its volumes are counted separately.
-    fn put_on(&mut self, key: Arc<str>, name: Arc<str>, counted: CountedPod) {
+    pub(super) fn put_on(&mut self, key: Arc<str>, name: Arc<str>, counted: CountedPod) {
         self.note_move(&key, &name, &counted, false);
         let entry = self.entries.entry(Arc::clone(&name)).or_default();
         self.counts.count_pod(&counted, counted.times, &name, entry.node.as_deref(), true);
@@ -396,7 +406,7 @@ struct RemovedPod {
 }
 
 /// Returns the shared name of a node, with an entry for it.
-fn entry(entries: &mut NodeEntries, node: &str) -> Arc<str> {
+pub(super) fn entry(entries: &mut NodeEntries, node: &str) -> Arc<str> {
     if let Some((name, _)) = entries.get_key_value(node) {
         return Arc::clone(name);
     }

@@ -19,9 +19,10 @@ use crate::objects::{
     Meta as _, Node, PersistentVolume, PersistentVolumeClaim, Quantities, rounded_up,
 };
 
-const HOST: &str = "kubernetes.io/hostname";
+/// Label of the name that a node has for itself.
+pub(crate) const HOST: &str = "kubernetes.io/hostname";
 /// Current and older labels of zones and regions.
-const DOMAINS: [[&str; 2]; 2] = [
+pub(crate) const DOMAINS: [[&str; 2]; 2] = [
     ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"],
     ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"],
 ];
@@ -29,7 +30,7 @@ const DOMAINS: [[&str; 2]; 2] = [
 /// All volumes.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
-    known: FxHashMap<String, Arc<PersistentVolume>>,
+    pub(super) known: FxHashMap<String, Arc<PersistentVolume>>,
     /// Free volumes by class.
     free: FxHashMap<String, Class>,
     /// Reserved volumes, by `namespace/name` of their claim.

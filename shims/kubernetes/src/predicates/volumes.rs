@@ -22,6 +22,7 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 use super::mounts::{Mounted, VolumeChoice, mounts};
 use super::stock::{Stock, makes_for, reaches, requested_size};
@@ -41,24 +42,25 @@ type PodOnNode = (String, String);
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
     /// By `namespace/name`.
-    claims: FxHashMap<String, Arc<PersistentVolumeClaim>>,
-    stock: Stock,
-    classes: FxHashMap<String, Arc<StorageClass>>,
-    csi_nodes: FxHashMap<String, Arc<CsiNode>>,
+    pub(super) claims: FxHashMap<String, Arc<PersistentVolumeClaim>>,
+    pub(super) stock: Stock,
+    pub(super) classes: FxHashMap<String, Arc<StorageClass>>,
+    pub(super) csi_nodes: FxHashMap<String, Arc<CsiNode>>,
     /// Pods that use each claim, and their nodes.
     users: FxHashMap<String, FxHashSet<PodOnNode>>,
     /// Claims in use on each node, with their number of pods.
     attached: FxHashMap<String, FxHashMap<String, u32>>,
     /// Reservations by claim.
-    reservations: FxHashMap<String, Reservation>,
+    pub(super) reservations: FxHashMap<String, Reservation>,
     /// Reserved volumes, with their claims.
     reserved: FxHashMap<String, String>,
-    pod_claims: FxHashMap<PodOnNode, PodClaims>,
+    pub(super) pod_claims: FxHashMap<PodOnNode, PodClaims>,
 }
 
 /// The volume that a claim is to get.
-#[derive(Clone, Debug)]
-enum Reservation {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Reservation {
     /// This one.
     Volume(String),
     /// A volume that is provisioned for this node.
@@ -69,11 +71,11 @@ enum Reservation {
 #[derive(Debug, Default)]
 pub(super) struct PodClaims {
     /// Its claims, by `namespace/name`.
-    claims: Vec<String>,
-    chosen: Vec<VolumeChoice>,
+    pub(super) claims: Vec<String>,
+    pub(super) chosen: Vec<VolumeChoice>,
     /// Reservations of claims that no other pod uses. Filled only while the pod is taken off its
     /// node.
-    reservations: Vec<(String, Reservation)>,
+    pub(super) reservations: Vec<(String, Reservation)>,
 }
 
 fn set<T>(map: &mut FxHashMap<String, T>, key: &str, value: Option<T>) {
@@ -413,12 +415,17 @@ impl Volumes {
             *attached.entry(claim.clone()).or_default() += 1;
         }
         for (claim, reservation) in pod_claims.reservations.drain(..) {
-            if let Reservation::Volume(volume) = &reservation {
-                self.reserved.insert(volume.clone(), claim.clone());
-            }
-            self.reservations.insert(claim, reservation);
+            self.reserve(claim, reservation);
         }
         self.pod_claims.insert(place, pod_claims);
+    }
+
+    /// Reserves a volume for a claim, which a pod on a node uses.
+    pub(super) fn reserve(&mut self, claim: String, reservation: Reservation) {
+        if let Reservation::Volume(volume) = &reservation {
+            self.reserved.insert(volume.clone(), claim.clone());
+        }
+        self.reservations.insert(claim, reservation);
     }
 
     /// Recounts everything and returns the differences.

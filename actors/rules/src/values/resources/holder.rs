@@ -59,12 +59,14 @@ struct HeldName {
     named: u64,
 }
 
-/// Written as its names, in order. What is read may hold [`NAMES_MAX`], or as many as were written.
+/// Written as its names, in the order in which this process got to know them: it settles ties, and a
+/// new process gets to know them in the same order. What is read may hold [`NAMES_MAX`], or as many as were written.
 impl Serialize for NameHolder {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut texts: Vec<Arc<str>> = self.held().names.keys().cloned().collect();
-        texts.sort_unstable();
-        texts.serialize(serializer)
+        let held = self.held();
+        let mut names: Vec<_> = held.names.iter().map(|(text, held)| (held.name, text)).collect();
+        names.sort_unstable();
+        serializer.collect_seq(names.into_iter().map(|(_, text)| text))
     }
 }
 
