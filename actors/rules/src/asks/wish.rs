@@ -18,8 +18,7 @@ const MS: i64 = 1_000_000;
 /// The terms that an ask has to meet now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AskWish {
-    // The ask has the constraint; see `Asks::look_up_terms`.
-    #[serde(skip, default = "Terms::not_looked_up")]
+    #[serde(skip, default = "Terms::not_looked_up")] // looked up by the constraint of the ask
     pub(super) terms: Arc<Terms>,
     /// The number of choices that may be used.
     pub(super) open: usize,

@@ -75,7 +75,7 @@ pub struct Particulars {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Arc<AskConstraint>>,
     /// The times of a traced ask. Not part of the request, and not serialized.
-    #[serde(skip)]
+    #[serde(skip)] // a trace ends with its process
     pub arrival: Option<Box<Arrival>>,
 }
 
