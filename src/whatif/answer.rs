@@ -374,7 +374,8 @@ impl Gathered {
     }
 
     fn share_rows(&self, name_of: impl Fn(&Whose) -> Option<&Arc<str>>) -> Vec<ShareRow> {
-        let mut names: Vec<&Whose> = self.shares.iter().flatten().flat_map(BTreeMap::keys).collect();
+        let mut names: Vec<&Whose> =
+            self.shares.iter().flatten().flat_map(BTreeMap::keys).collect();
         names.sort_unstable();
         names.dedup();
         let side = |side: usize, whose: &Whose| {

@@ -257,9 +257,10 @@ impl Resolved {
             return Err(ChangeError::NoSuchApplication(id.clone()));
         }
         let is_used = of_image.is_some_and(|it| it.has_key(key))
-            || self.asks.iter().any(|it| {
-                (&it.message.application_id, &it.message.allocation_key) == (id, key)
-            });
+            || self
+                .asks
+                .iter()
+                .any(|it| (&it.message.application_id, &it.message.allocation_key) == (id, key));
         if is_used {
             let (application, key) = (id.clone(), key.clone());
             return Err(ChangeError::KeyExists { application, key });
@@ -391,7 +392,10 @@ fn find_application<'a>(image: &'a ResourceManagerImage, id: &str) -> Option<&'a
 }
 
 /// Returns the message that changes the state of a node.
-fn change_of((partition, node): (&PartitionImage, ImagedNode<'_>), action: ActionFromRm) -> si::NodeInfo {
+fn change_of(
+    (partition, node): (&PartitionImage, ImagedNode<'_>),
+    action: ActionFromRm,
+) -> si::NodeInfo {
     let name = partition.plain_name().to_owned();
     si::NodeInfo {
         node_id: node.id().to_owned(),

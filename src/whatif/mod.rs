@@ -146,7 +146,8 @@ fn both(
         let (image, course) = (image.clone(), course(options, run));
         thread::Builder::new().name("monoceros-whatif".to_owned()).spawn(move || {
             // A replay is no event of the service: its log would be taken for that of the scheduler.
-            let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
+            let _silent =
+                tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
             in_virtual_time(async { Ok(replay(image, changes, course).await) })
         })
     });

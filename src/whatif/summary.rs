@@ -85,8 +85,12 @@ impl Answer {
     fn times(&self) -> String {
         let Differences { earlier, later, same, .. } = self.differences;
         let by = |is_it: fn(f64) -> bool| {
-            let mut of: Vec<_> =
-                self.starts.iter().filter_map(|row| row.difference).filter(|it| is_it(*it)).collect();
+            let mut of: Vec<_> = self
+                .starts
+                .iter()
+                .filter_map(|row| row.difference)
+                .filter(|it| is_it(*it))
+                .collect();
             of.sort_by(f64::total_cmp);
             of.get(of.len().saturating_sub(1) / 2).map(|median| duration(median.abs()))
         };
@@ -95,13 +99,16 @@ impl Answer {
             _ => String::new(),
         };
         let (sooner, after) = (by(earlier, |it| it < 0.0), by(later, |it| it > 0.0));
-        format!("requests that start earlier: {earlier}{sooner}; later: {later}{after}; when they would: {same}")
+        format!(
+            "requests that start earlier: {earlier}{sooner}; later: {later}{after}; when they would: {same}"
+        )
     }
 
     fn never_line(&self) -> String {
         let Differences { only_in_a, only_in_b, in_neither, .. } = self.differences;
         let horizon = duration(self.horizon);
-        let mut line = format!("requests that do not start within {horizon}: {}", only_in_a + in_neither);
+        let mut line =
+            format!("requests that do not start within {horizon}: {}", only_in_a + in_neither);
         if only_in_a > 0 {
             let _ = write!(line, ", {only_in_a} of which do without the change");
         }
@@ -123,7 +130,8 @@ impl Answer {
         counts.measured += measured;
         counts.unknown += unknown;
         let DurationCounts { limit, measured, unknown } = counts;
-        let mut line = format!("run times: {limit} by their limit, {measured} by what ended like them");
+        let mut line =
+            format!("run times: {limit} by their limit, {measured} by what ended like them");
         if unknown > 0 {
             let _ = write!(line, ", {unknown} unknown: taken to run until the horizon");
         }

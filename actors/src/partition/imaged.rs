@@ -68,6 +68,7 @@ struct WrittenPartition {
     at_ns: i64,
     step: u64,
     names: Arc<NameHolder>,
+    placement_tags: Vec<String>,
     actors: ActorImages,
     books: Books,
     directory: DirectoryImage,
@@ -83,8 +84,17 @@ impl TryFrom<WrittenPartition> for PartitionImage {
     type Error = TermsMissing;
 
     fn try_from(written: WrittenPartition) -> Result<Self, TermsMissing> {
-        let WrittenPartition { name, at_ns, step, names, mut actors, books, directory, rest } =
-            written;
+        let WrittenPartition {
+            name,
+            at_ns,
+            step,
+            names,
+            placement_tags,
+            mut actors,
+            books,
+            directory,
+            rest,
+        } = written;
         for queue in &mut actors.queues {
             directory.share_facts(&mut queue.facts);
         }
@@ -94,7 +104,7 @@ impl TryFrom<WrittenPartition> for PartitionImage {
                 return Err(TermsMissing(Arc::clone(&application.book.id)));
             }
         }
-        Ok(Self { name, at_ns, step, names, actors, books, directory, rest })
+        Ok(Self { name, at_ns, step, names, placement_tags, actors, books, directory, rest })
     }
 }
 

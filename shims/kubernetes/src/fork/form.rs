@@ -227,7 +227,10 @@ pub(super) fn read(mirror: &Mirror) -> Result<Forked, ForkError> {
     Ok(forked)
 }
 
-fn read_all<T: DeserializeOwned>(from: Vec<Value>, into: &mut Vec<Arc<T>>) -> Result<(), ForkError> {
+fn read_all<T: DeserializeOwned>(
+    from: Vec<Value>,
+    into: &mut Vec<Arc<T>>,
+) -> Result<(), ForkError> {
     for value in from {
         into.push(Arc::new(serde_json::from_value(value)?));
     }

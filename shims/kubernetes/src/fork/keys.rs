@@ -125,9 +125,8 @@ impl Keys {
     }
 
     pub(super) fn add_class(&mut self, class: &StorageClass) {
-        let expressions = |term: &TopologySelectorTerm| {
-            term.match_label_expressions.clone().unwrap_or_default()
-        };
+        let expressions =
+            |term: &TopologySelectorTerm| term.match_label_expressions.clone().unwrap_or_default();
         for expression in class.allowed_topologies.iter().flat_map(expressions) {
             self.nodes.add(&expression.key);
         }

@@ -260,9 +260,7 @@ pub(super) fn class(class: &StorageClass) -> Value {
 
 pub(super) fn csi_node(node: &CsiNode) -> Value {
     let most = |count: &crate::objects::Count| json!({"count": count.count});
-    let driver = |driver: &crate::objects::Driver| {
-        json!({"name": driver.name, "allocatable": driver.allocatable.as_ref().map(most)})
-    };
+    let driver = |driver: &crate::objects::Driver| json!({"name": driver.name, "allocatable": driver.allocatable.as_ref().map(most)});
     let migrated = node.annotation(MIGRATED);
     let drivers: Vec<_> = node.spec.drivers.iter().map(driver).collect();
     json!({
