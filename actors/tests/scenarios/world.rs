@@ -126,7 +126,9 @@ pub(crate) fn play(script: &Script, how: How) -> Played {
             }
         }
         world.settle().await;
-        if how == How::Forked {
+        // With other placement rules, applications would go to other queues.
+        let is_reloaded = script.0.iter().any(|step| matches!(step, Step::Reload));
+        if how == How::Forked && !is_reloaded {
             world.report().await;
         }
         world.scheduler.shutdown().await;
