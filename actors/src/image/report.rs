@@ -101,7 +101,8 @@ impl<'a> Reporter<'a> {
         let mut report = Report::default();
         for node in self.nodes.values() {
             report.nodes.push(self.node(node));
-            let foreign = node.others.foreign.iter();
+            // One without an amount is refused where it is new.
+            let foreign = node.others.foreign.iter().filter(|(_, it)| !it.resources.is_zero());
             report.foreign.extend(foreign.map(|(key, it)| self.foreign(key, it, &node.id)));
         }
         let mut books: Vec<_> = self.applications.values().copied().collect();
