@@ -157,8 +157,8 @@ impl<'a> Reporter<'a> {
         tags.insert(CREATED_NS.to_owned(), book.submitted_ns.to_string());
         let placeholders = book.gang.as_ref().map(|gang| &gang.placeholder_ask);
         let placeholders = placeholders.filter(|amount| !amount.is_zero());
-        let groups = book.native().map(|native| native.groups()).unwrap_or_default();
-        let timeout = book.execution_timeout_ms.map_or(0, |it| it.get());
+        let groups = book.native().map(monoceros_rules::applications::native::Native::groups).unwrap_or_default();
+        let timeout = book.execution_timeout_ms.map_or(0, std::num::NonZero::get);
         let style = if book.gang_style == GangStyle::Hard { "Hard" } else { "Soft" };
         si::AddApplicationRequest {
             application_id: book.id.to_string(),
@@ -255,7 +255,7 @@ impl<'a> Reporter<'a> {
 
     fn repeated_ask(&self, book: &Book, ask: &Ask) -> si::AllocationAsk {
         let spec = &ask.spec;
-        let timeout = spec.execution_timeout_ms.map_or(0, |it| it.get());
+        let timeout = spec.execution_timeout_ms.map_or(0, std::num::NonZero::get);
         si::AllocationAsk {
             allocation_key: spec.key.to_string(),
             application_id: book.id.to_string(),

@@ -170,10 +170,7 @@ impl ImagedApplication<'_> {
     fn run_of(&self, entry: &Allocation) -> RunningAllocation {
         let node = self.partition.books.nodes.id(entry.node);
         let is_named_by_key = entry.spec.form == Form::Unified;
-        let since_ns = match entry.ran_before {
-            true => entry.bound_ns.min(entry.stated_creation_ns()),
-            false => entry.bound_ns,
-        };
+        let since_ns = if entry.ran_before { entry.bound_ns.min(entry.stated_creation_ns()) } else { entry.bound_ns };
         RunningAllocation {
             request: ImagedRequest(Arc::clone(&entry.spec)),
             uuid: if is_named_by_key { Arc::from("") } else { Arc::clone(&entry.uuid) },
@@ -228,7 +225,7 @@ impl ImagedRequest {
         let spec = &self.0;
         let tags = spec.tags.iter().flat_map(|tags| tags.iter());
         let tags = tags.filter(|(name, _)| **name != *CREATION_TIME);
-        let timeout = spec.execution_timeout_ms.map_or(0, |it| it.get());
+        let timeout = spec.execution_timeout_ms.map_or(0, std::num::NonZero::get);
         si::AllocationAsk {
             allocation_key: key.to_owned(),
             application_id: application.to_owned(),
