@@ -40,6 +40,7 @@ pub mod serve;
 pub mod settings;
 #[cfg(feature = "simulator")]
 pub mod simulate;
+pub mod snapshot;
 mod state_dir;
 pub mod systemd;
 pub mod tls;
