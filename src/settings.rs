@@ -25,7 +25,9 @@ pub use self::callback::CallbackSettings;
 pub use self::cluster::{ArbiterKind, ClusterSettings, ClusterTlsSettings, ServiceSettings};
 #[cfg(feature = "cluster")]
 pub(crate) use self::cluster::{is_loopback, member_id};
-pub use self::edges::{ClientAuth, GrpcSettings, ReadSettings, RestSettings, TlsSettings};
+pub use self::edges::{
+    ClientAuth, GrpcSettings, ReadSettings, RestSettings, SnapshotSettings, TlsSettings,
+};
 pub use self::environment::ignored_variables;
 use self::environment::{DISABLE_RESERVATION, disables, environment};
 pub use self::items::{
@@ -126,6 +128,8 @@ pub struct Settings {
     pub rest: RestSettings,
     /// Reads over both edges.
     pub reads: ReadSettings,
+    /// Snapshots of the state.
+    pub snapshot: SnapshotSettings,
     /// Callback streams.
     pub callback: CallbackSettings,
     /// The scheduler itself.

@@ -49,6 +49,7 @@ mod names;
 pub(crate) mod output;
 mod path;
 mod records;
+mod snapshot;
 mod steer;
 mod table;
 mod template;
@@ -68,6 +69,7 @@ use self::kubernetes::KubernetesArgs;
 use self::manual::ManArgs;
 use self::members::ClusterCommand;
 use self::output::{ReaderGone, WrongLine};
+use self::snapshot::SnapshotArgs;
 use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
 use self::top::TopArgs;
 use self::validate::ValidateArgs;
@@ -127,6 +129,8 @@ enum Command {
     Cluster(ClusterCommand),
     /// Write the full state as JSON
     Dump(DumpArgs),
+    /// Write the state into a file from which another scheduler goes on
+    Snapshot(SnapshotArgs),
     /// Make the resource manager register again and report everything
     Resync,
     /// End the session of the resource manager, with all that is known of it; until it registers
@@ -284,6 +288,7 @@ async fn answer(command: Command, cluster: &mut cluster::Cluster) -> anyhow::Res
         Command::Config(command) => config::run(cluster, &command).await,
         Command::Cluster(command) => members::run(cluster, command).await,
         Command::Dump(args) => dump::run(cluster, &args).await,
+        Command::Snapshot(args) => snapshot::run(cluster, &args).await,
         Command::Resync => steer::resync(cluster).await,
         Command::Deregister(args) => steer::deregister(cluster, args).await,
         Command::Shutdown(args) => steer::shutdown(cluster, args).await,

@@ -33,7 +33,7 @@ const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 
 /// All methods of all services, by their real paths.
-const TABLE: [Row; 39] = [
+const TABLE: [Row; 40] = [
     (SCHEDULER, "RegisterResourceManager", Right::Speak),
     (SCHEDULER, "UpdateAllocation", Right::Speak),
     (SCHEDULER, "UpdateApplication", Right::Speak),
@@ -63,6 +63,7 @@ const TABLE: [Row; 39] = [
     (ADMIN, "ListUsers", Right::Read),
     (ADMIN, "ListGroups", Right::Read),
     (METRICS, "GetStateDump", Right::Read),
+    (METRICS, "GetSnapshot", Right::Read),
     (METRICS, "GetAutoScalingMetrics", Right::Read),
     (METRICS, "WatchAutoScalingMetrics", Right::Read),
     (METRICS, "ReportUtilization", Right::Act),

@@ -30,6 +30,7 @@ pub use self::sessions::Sessions;
 pub use self::streams::OpenStreams;
 use crate::cluster::operations::ClusterAccess;
 use crate::settings::Settings;
+use crate::snapshot::Snapshots;
 
 /// Default for the most events in one answer.
 const EVENTS_PER_ANSWER: usize = 10_000;
@@ -51,6 +52,8 @@ pub struct Logbook {
     pub cluster: ClusterAccess,
     /// Distinguishes the event numbers of this run of the process from those of any other run.
     pub run: Arc<str>,
+    /// Snapshots of the state, of which one is made at a time.
+    pub snapshots: Snapshots,
     events_per_answer: Arc<AtomicUsize>,
     /// Pause between health checks. `None` switches them off.
     pause: watch::Sender<Option<Duration>>,
@@ -66,6 +69,7 @@ impl Default for Logbook {
             sessions: Sessions::default(),
             cluster: ClusterAccess::default(),
             run: random_uuid().into(),
+            snapshots: Snapshots::default(),
             events_per_answer: Arc::new(AtomicUsize::new(EVENTS_PER_ANSWER)),
             pause: watch::Sender::new(None),
         }
@@ -80,7 +84,10 @@ impl Logbook {
         settings: &Settings,
         shutdown: &CancellationToken,
     ) -> Self {
-        let book = Self { history: History::new(&settings.history), ..Self::default() };
+        let cluster = if settings.cluster.is_on() { &*settings.cluster.name } else { "" };
+        let snapshots = Snapshots::new(settings.snapshot.bytes.get(), cluster);
+        let history = History::new(&settings.history);
+        let book = Self { history, snapshots, ..Self::default() };
         book.set(settings);
         book.health.check(handle).await;
         let checks = book.health.clone().check_regularly(handle.clone(), book.pause.subscribe());

@@ -61,6 +61,7 @@ pub(crate) enum Kind {
     Recommendations,
     Metrics,
     StateDump,
+    Snapshot,
 }
 
 /// Why a read is refused.

@@ -28,7 +28,7 @@ use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
 use super::{
     Reads, RestEdge, applications, cluster, debug, events, history, page, run_times, searches,
-    sessions, validation,
+    sessions, snapshots, validation,
 };
 use crate::identity::Identity;
 use crate::in_force::InForce;
@@ -112,6 +112,7 @@ pub(super) async fn reply<S: Reads>(
         Endpoint::Profiles => Ok(debug::index()),
         Endpoint::Profile { name } => Ok(debug::profile(&name)),
         Endpoint::EventBatch | Endpoint::EventStream => events::batch(edge, query).await,
+        Endpoint::Snapshot => snapshots::file(edge, query).await,
         Endpoint::StateDump => {
             let (source, logbook) = (source.clone(), edge.logbook.clone());
             let dump = |_| async move { Ok(Draft::of(source.state_dump(&logbook).await?).into()) };

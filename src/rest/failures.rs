@@ -9,6 +9,7 @@ use crate::dump::DumpError;
 use crate::identity::Denied;
 use crate::logbook::history::POINTS_MAX;
 use crate::reads::Busy;
+use crate::snapshot::SnapshotError;
 
 /// A handler has no document.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -90,6 +91,10 @@ pub(super) enum Failure {
     BodyBroken(String),
     #[error(transparent)]
     Busy(#[from] Busy),
+    #[error(transparent)]
+    NoSnapshot(#[from] SnapshotError),
+    #[error("{name} `{text}` is neither true nor false")]
+    Flag { name: &'static str, text: String },
     #[error("the scheduler is stopped")]
     Stopped,
     #[error("this replica stands by; {}", match .0 {
@@ -138,6 +143,7 @@ impl Failure {
             | Self::DecisionKind { .. }
             | Self::UserName
             | Self::GroupName
+            | Self::Flag { .. }
             | Self::BodyBroken(_) => StatusCode::BAD_REQUEST,
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
@@ -145,7 +151,10 @@ impl Failure {
             Self::Busy(_) | Self::Stopped | Self::StandsBy(_) | Self::TooManyStreams => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::Document(_) | Self::EventsDisabled => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NoSnapshot(SnapshotError::Busy) => StatusCode::TOO_MANY_REQUESTS,
+            Self::NoSnapshot(SnapshotError::TooLarge { .. }) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::NoSnapshot(SnapshotError::NotRead(_)) => StatusCode::NOT_FOUND,
+            Self::NoSnapshot(_) | Self::Document(_) | Self::EventsDisabled => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }

@@ -51,6 +51,7 @@ mod run_times;
 mod searches;
 mod server;
 mod sessions;
+mod snapshots;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{
-    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCEPT_ENCODING, CONTENT_DISPOSITION, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, CONNECTION,
     CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
     HeaderValue, LINK, LOCATION, REFERRER_POLICY, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
@@ -24,6 +24,7 @@ use super::failures::Failure;
 use super::routes::Answers;
 use crate::identity::Denied;
 use crate::reads::{Document, Sliced, gzip};
+use crate::snapshot::SnapshotError;
 
 /// The partition's step at which a document was begun.
 const FIRST_STEP: HeaderName = HeaderName::from_static("x-step-first");
@@ -57,6 +58,8 @@ pub(super) enum Class {
     Metrics,
     Page,
     Asset(AssetKind),
+    /// A file, which is compressed already.
+    Snapshot,
     Text,
     Html,
 }
@@ -156,7 +159,7 @@ pub(super) async fn respond(
     answers: Answers,
     request: &HeaderMap,
 ) -> Response {
-    let is_busy = matches!(reply, Err(Failure::Busy(_)));
+    let is_busy = matches!(reply, Err(Failure::Busy(_) | Failure::NoSnapshot(SnapshotError::Busy)));
     let reply = reply.unwrap_or_else(EndpointReply::from);
     let EndpointReply { status, class, document, read, next } = reply;
     let mut response = match class {
@@ -185,6 +188,13 @@ pub(super) async fn respond(
             (CACHE_CONTROL, kind.caching()),
         ]
         .into_response(),
+        Class::Snapshot => [
+            (CONTENT_TYPE, "application/gzip"),
+            (CONTENT_DISPOSITION, "attachment; filename=\"monoceros-snapshot.jsonl.gz\""),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (CACHE_CONTROL, "no-store"),
+        ]
+        .into_response(),
         Class::Text => [(CONTENT_TYPE, TEXT)].into_response(),
         Class::Html => [(CONTENT_TYPE, HTML)].into_response(),
     };
@@ -195,7 +205,8 @@ pub(super) async fn respond(
         headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
     }
     *response.body_mut() = Body::new(Sliced::new(document.bytes()));
-    if accepts_gzip(request)
+    if class != Class::Snapshot
+        && accepts_gzip(request)
         && let Some(compressed) = document.compressed(gzip).await
     {
         *response.body_mut() = Body::new(Sliced::new(compressed));

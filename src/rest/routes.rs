@@ -53,6 +53,7 @@ pub(super) enum Endpoint {
     Profiles,
     Profile { name: String },
     StateDump,
+    Snapshot,
 }
 
 /// The method that an endpoint answers, besides OPTIONS. With GET it also answers HEAD.
@@ -109,7 +110,8 @@ impl Endpoint {
             | Self::Stack
             | Self::Profiles
             | Self::Profile { .. }
-            | Self::StateDump => None,
+            | Self::StateDump
+            | Self::Snapshot => None,
         }
     }
 }
@@ -173,7 +175,7 @@ pub(super) enum Route {
 /// endpoint.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 42] = [
+const TABLE: [RouteRow; 43] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
         // The page itself selects the view.
@@ -268,6 +270,7 @@ const TABLE: [RouteRow; 42] = [
         kind: HistorySubject::Node,
         name: p.take(),
     }),
+    ("/ws/v1/snapshot", Right::ReadAll, |_| Endpoint::Snapshot),
     ("/debug/stack", Right::ReadAll, |_| Endpoint::Stack),
     ("/debug/pprof", Right::ReadAll, |_| Endpoint::Profiles),
     ("/debug/pprof/{profile}", Right::ReadAll, |p| Endpoint::Profile { name: p.take() }),

@@ -17,6 +17,7 @@ use monoceros_actors::{
 
 use crate::dump::{self, DumpError, DumpRequest};
 use crate::logbook::Logbook;
+use crate::snapshot::{Replaced, SnapshotError, Snapshots, Turn, Written};
 
 /// The reads of this edge. Each answer is consistent, except lists and long trees of queues, where
 /// only each single row is consistent. A partition is named plainly, which selects the first of
@@ -138,6 +139,14 @@ pub trait Reads: Clone + Send + Sync + 'static {
         &self,
         logbook: &Logbook,
     ) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
+    /// Makes a snapshot of a resource manager, or of all.
+    fn snapshot(
+        &self,
+        snapshots: &Snapshots,
+        rm_id: Option<&str>,
+        replaced: Replaced,
+        turn: Turn,
+    ) -> impl Future<Output = Result<Written, SnapshotError>> + Send;
     /// Updates the metrics that are read from the state of the cluster.
     fn refresh_metrics(&self) -> impl Future<Output = ()> + Send;
     /// Returns the registry of metrics.
@@ -273,6 +282,16 @@ impl Reads for SchedulerHandle {
 
     async fn state_dump(&self, logbook: &Logbook) -> Result<Vec<u8>, DumpError> {
         dump::make(self, logbook, &DumpRequest::all()).await
+    }
+
+    async fn snapshot(
+        &self,
+        snapshots: &Snapshots,
+        rm_id: Option<&str>,
+        replaced: Replaced,
+        turn: Turn,
+    ) -> Result<Written, SnapshotError> {
+        snapshots.make(self, rm_id, replaced, turn).await
     }
 
     async fn refresh_metrics(&self) {

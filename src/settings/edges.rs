@@ -99,6 +99,17 @@ pub struct ReadSettings {
     pub bytes: NonZeroUsize,
 }
 
+/// Section `snapshot`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `snapshot.KEY` or MONOCEROS__SNAPSHOT__KEY)"
+)]
+pub struct SnapshotSettings {
+    /// Most bytes of a snapshot for each resource manager, before compression. Default 1 GiB.
+    pub bytes: NonZeroU64,
+}
+
 /// Sections `grpc.tls` and `rest.tls`. The files are read again when they change.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]

@@ -68,12 +68,29 @@ pub enum Replaced {
 }
 
 impl Replaced {
+    /// What a request asks for. To replace everything includes users.
+    pub fn of(anonymize: bool, redact: bool) -> Self {
+        match (anonymize, redact) {
+            (true, _) => Self::Everything,
+            (false, true) => Self::Users,
+            (false, false) => Self::Nothing,
+        }
+    }
+
     fn is_nothing(&self) -> bool {
         *self == Self::Nothing
     }
 }
 
 impl Header {
+    /// Reads the header at the beginning of a file, which may be cut off.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Refused`](super::SnapshotError::Refused).
+    pub fn read(beginning: &[u8]) -> Result<Self, super::SnapshotError> {
+        super::reader::header(beginning).map_err(super::SnapshotError::Refused)
+    }
+
     /// Checks that this program reads what follows. The error says what is different.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.format != FORMAT {

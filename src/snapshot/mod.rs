@@ -20,13 +20,15 @@
 
 mod configuration;
 mod header;
+mod maker;
 mod messages;
 mod names;
 mod reader;
+mod renaming;
 mod state;
-mod texts;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod writer;
 
 use std::fmt::Write as _;
@@ -34,6 +36,7 @@ use std::fmt::Write as _;
 use monoceros_actors::image::Report;
 
 pub use self::header::{FORMAT, Header, PartitionAt, Replaced};
+pub use self::maker::{Snapshots, Turn};
 pub use self::reader::{Contents, ManagerContents, PartitionContents, READ_BYTES, read};
 pub use self::writer::{Written, write};
 
@@ -78,7 +81,9 @@ impl Summary {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// It would take too many bytes.
-    #[error("the snapshot of `{rm}` takes {bytes} bytes, and at most {limit} are written (snapshot.bytes)")]
+    #[error(
+        "the snapshot of `{rm}` takes {bytes} bytes, and at most {limit} are written (snapshot.bytes)"
+    )]
     TooLarge {
         /// The resource manager.
         rm: String,
@@ -87,6 +92,12 @@ pub enum SnapshotError {
         /// The most bytes.
         limit: u64,
     },
+    /// Another one is being made.
+    #[error("another snapshot is being made: come back later")]
+    Busy,
+    /// The state of a resource manager cannot be read.
+    #[error("{0}")]
+    NotRead(String),
     /// It cannot be written.
     #[error("the snapshot cannot be written: {0}")]
     Unwritten(String),

@@ -124,11 +124,6 @@ impl Names {
         Self { replaced: self.replaced, mode: Mode::Replace(by.collect()) }
     }
 
-    /// Whether all texts are replaced.
-    fn is_of_all(&self) -> bool {
-        self.replaced == Replaced::Everything
-    }
-
     /// Whether nothing is collected or replaced.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.mode, Mode::Keep)
@@ -150,8 +145,8 @@ impl Names {
     /// A whole name.
     pub(super) fn name(&mut self, name: &mut String) {
         match &mut self.mode {
-            _ if KEPT.contains(&name.as_str()) => {}
             Mode::Keep => {}
+            _ if is_kept(name) => {}
             Mode::Collect(found) => {
                 if self.replaced == Replaced::Everything && !found.contains(name.as_str()) {
                     found.insert(name.clone());
@@ -172,7 +167,7 @@ impl Names {
         {
             let of_queue = user.replace('.', "_dot_").to_lowercase();
             let names = [user.clone(), of_queue];
-            found.extend(names.into_iter().filter(|name| !KEPT.contains(&name.as_str())));
+            found.extend(names.into_iter().filter(|name| !is_kept(name)));
             return;
         }
         self.name(user);
@@ -186,9 +181,7 @@ impl Names {
 
     /// A resource type.
     pub(super) fn resource(&mut self, resource: &mut String) {
-        if !RESOURCES.contains(&resource.as_str()) {
-            self.name(resource);
-        }
+        self.name(resource);
     }
 
     /// The key of a tag or attribute.
@@ -236,9 +229,7 @@ impl Names {
         if text == "root" || text.starts_with("root.") {
             return self.path(text);
         }
-        if let Some((rm, partition)) =
-            text.strip_prefix('[').and_then(|it| it.split_once(']'))
-        {
+        if let Some((rm, partition)) = text.strip_prefix('[').and_then(|it| it.split_once(']')) {
             let (rm, partition) = (self.replaced_name(rm), self.replaced_name(partition));
             *text = format!("[{rm}]{partition}");
             return;
@@ -256,23 +247,20 @@ impl Names {
         self.name(text);
     }
 
-    /// A text in the state, where tags are beside all else: as [`Self::composed`], but words and
-    /// numbers of this program are kept.
+    /// A text in the state, whose kind is not known.
     pub(super) fn data(&mut self, text: &mut String) {
-        let is_known = KEPT.contains(&text.as_str())
-            || RESOURCES.contains(&text.as_str())
-            || is_one_of(&KEYS, text)
-            || WORDS.contains(&text.as_str());
-        if is_known && !matches!(&self.mode, Mode::Replace(by) if by.contains_key(text.as_str())) {
-            return;
-        }
         if text.starts_with(tags::HOLD_AGAIN) {
-            return self.key(text);
-        }
-        if self.is_of_all() || !self.is_idle() {
+            self.key(text);
+        } else if !is_kept(text) {
             self.composed(text);
         }
     }
+}
+
+/// Whether this is a word of this program.
+fn is_kept(text: &str) -> bool {
+    let words = [&KEPT[..], &RESOURCES, &KEYS, &WORDS];
+    words.iter().any(|words| words.contains(&text))
 }
 
 /// Texts in which the state has values of this program: states of applications and queues.

@@ -4,14 +4,13 @@
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
-use monoceros_actors::image::{Report, ResourceManagerImage};
+use monoceros_actors::image::{ImageReader, Report, ResourceManagerImage};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::header::Header;
 use super::messages::Kind;
-use super::state::Stated;
-use super::{SnapshotError, hex};
+use super::{SnapshotError, hex, state};
 
 /// The most bytes of a file after decompression, unless the caller says otherwise: 1 GiB.
 pub const READ_BYTES: u64 = 1 << 30;
@@ -103,9 +102,12 @@ impl<'f> FileLines<'f> {
 
 const TOO_LONG: &str = "it takes more bytes than may be read";
 
-/// Checks the header, and the checksum of all lines below.
-fn checked(file: &[u8], most_bytes: u64) -> Result<Header, String> {
-    let mut lines = FileLines::of(file, most_bytes);
+/// The header of a file, of which the rest may be missing.
+pub(super) fn header(file: &[u8]) -> Result<Header, String> {
+    first(&mut FileLines::of(file, READ_BYTES))
+}
+
+fn first(lines: &mut FileLines<'_>) -> Result<Header, String> {
     let first = lines.next()?.ok_or("it is empty")?;
     let mut first: Map<String, Value> = serde_json::from_slice(first)
         .map_err(|_| "its first line is no header of a snapshot".to_owned())?;
@@ -118,6 +120,13 @@ fn checked(file: &[u8], most_bytes: u64) -> Result<Header, String> {
     let header: Header =
         serde_json::from_value(header).map_err(|error| format!("its header has {error}"))?;
     header.check()?;
+    Ok(header)
+}
+
+/// Checks the header, and the checksum of all lines below.
+fn checked(file: &[u8], most_bytes: u64) -> Result<Header, String> {
+    let mut lines = FileLines::of(file, most_bytes);
+    let header = first(&mut lines)?;
     if header.bytes > most_bytes {
         return Err(format!("it takes {} bytes, and at most {most_bytes} are read", header.bytes));
     }
@@ -140,23 +149,26 @@ fn checked(file: &[u8], most_bytes: u64) -> Result<Header, String> {
 fn contents(file: &[u8], header: Header, most_bytes: u64) -> Result<Contents, String> {
     let mut lines = FileLines::of(file, most_bytes);
     lines.next()?;
-    let mut managers: Vec<(ManagerContents, Stated)> = Vec::new();
+    let mut managers: Vec<(ManagerContents, ImageReader)> = Vec::new();
     while let Some(line) = lines.next()? {
-        let read = serde_json::from_slice::<Value>(line).map_err(|error| error.to_string());
-        let taken = read.and_then(|line| take(line, &mut managers));
-        if let Err(why) = taken {
+        if let Err(why) = take(line, &mut managers) {
             return Err(format!("line {}: {why}", lines.number));
         }
     }
-    let managers = managers.into_iter().map(|(mut manager, state)| {
-        manager.image = state.finish(&manager)?;
+    let managers = managers.into_iter().map(|(mut manager, reader)| {
+        manager.image = state::finish(reader, &manager)?;
         Ok::<_, String>(manager)
     });
     Ok(Contents { header, managers: managers.collect::<Result<_, _>>()? })
 }
 
 /// Takes a line in.
-fn take(line: Value, managers: &mut Vec<(ManagerContents, Stated)>) -> Result<(), String> {
+fn take(line: &[u8], managers: &mut Vec<(ManagerContents, ImageReader)>) -> Result<(), String> {
+    if let Some(part) = state::part(line) {
+        let (_, reader) = managers.last_mut().ok_or("no resource manager is named before it")?;
+        return reader.add(&mut serde_json::Deserializer::from_slice(part));
+    }
+    let line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let Value::Object(line) = line else { return Err("it is no object".to_owned()) };
     let mut entries = line.into_iter();
     let (Some((key, value)), None) = (entries.next(), entries.next()) else {
@@ -164,10 +176,10 @@ fn take(line: Value, managers: &mut Vec<(ManagerContents, Stated)>) -> Result<()
     };
     if key == "rm" {
         let rm_id = text(value)?;
-        managers.push((ManagerContents { rm_id, ..Default::default() }, Stated::default()));
+        managers.push((ManagerContents { rm_id, ..Default::default() }, ImageReader::default()));
         return Ok(());
     }
-    let (manager, state) = managers.last_mut().ok_or("no resource manager is named before it")?;
+    let (manager, _) = managers.last_mut().ok_or("no resource manager is named before it")?;
     match &*key {
         "configuration" => {
             let Value::Object(mut parts) = value else { return Err("it is no object".to_owned()) };
@@ -180,7 +192,6 @@ fn take(line: Value, managers: &mut Vec<(ManagerContents, Stated)>) -> Result<()
             manager.partitions.push(PartitionContents { name, ..Default::default() });
             return Ok(());
         }
-        "state" => return state.add(value),
         _ => {}
     }
     let partition = manager.partitions.last_mut().ok_or("no partition is named before it")?;

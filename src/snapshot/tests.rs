@@ -32,8 +32,24 @@ partitions:
 ";
 /// Every name of the cluster.
 const NAMES: [&str; 18] = [
-    "orbit", "physics", "chemistry", "curie", "lab", "telescope", "mars", "venus", "survey",
-    "analysis", "frame", "lens", "tier", "gold", "granite", "basalt", "team", "hunter2",
+    "orbit",
+    "physics",
+    "chemistry",
+    "curie",
+    "lab",
+    "telescope",
+    "mars",
+    "venus",
+    "survey",
+    "analysis",
+    "frame",
+    "lens",
+    "tier",
+    "gold",
+    "granite",
+    "basalt",
+    "team",
+    "hunter2",
 ];
 
 struct Nobody;
@@ -96,7 +112,8 @@ async fn cluster() -> SchedulerHandle {
         ..Default::default()
     };
     let asks = [lens.with_tag("tier", "gold"), si::Allocation::ask("analysis", "lens", cores(9))];
-    let asks = si::AllocationRequest { asks: vec![repeated], ..si::AllocationRequest::ask(RM, asks) };
+    let asks =
+        si::AllocationRequest { asks: vec![repeated], ..si::AllocationRequest::ask(RM, asks) };
     scheduler.update_allocation(asks).await.unwrap();
     scheduler.settle().await;
     scheduler
@@ -199,7 +216,10 @@ fn a_damaged_snapshot_is_refused_with_the_reason() {
     let text = unpacked(&file);
     let n_lines = text.lines().count();
     let last = text.trim_end().rfind('\n').unwrap();
-    assert_eq!(refused(&packed(&text[..=last])), format!("it is cut off after line {}", n_lines - 1));
+    assert_eq!(
+        refused(&packed(&text[..=last])),
+        format!("it is cut off after line {}", n_lines - 1)
+    );
     assert_eq!(
         refused(&packed(&text[..last - 3])),
         format!("it is cut off after line {}", n_lines - 2)

@@ -177,9 +177,9 @@ impl Lines {
     /// The whole file: the header is a gzip member of its own, so that it can have the checksum of
     /// what follows.
     fn finish(self, mut header: Header) -> Result<Vec<u8>, SnapshotError> {
-        let kept = self.compressed.ok_or_else(|| {
-            SnapshotError::Unwritten("its lines were not kept".to_owned())
-        })?;
+        let kept = self
+            .compressed
+            .ok_or_else(|| SnapshotError::Unwritten("its lines were not kept".to_owned()))?;
         header.lines = self.lines;
         header.bytes = self.bytes;
         header.sha256 = super::hex(&self.hash.finalize());

@@ -74,6 +74,14 @@ impl KeptTags {
         }
     }
 
+    /// The tags of both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.of_applications.extend(other.of_applications);
+        self.of_asks.extend(other.of_asks);
+        self
+    }
+
     /// Whether a tag of this name is written, of whatever it is a tag.
     pub fn has(&self, name: &str) -> bool {
         self.of_asks.contains(name) || self.of_applications.contains(&name.to_lowercase())

@@ -7,12 +7,14 @@
 
 mod constraints;
 mod kept_tags;
+mod parts;
 mod report;
 mod work;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::kept_tags::KeptTags;
+pub use self::parts::{ImagePart, ImageReader};
 pub use self::report::Report;
 pub use self::work::{
     ImagedApplication, ImagedNode, ImagedRequest, PendingRequest, RunningAllocation,

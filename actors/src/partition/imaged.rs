@@ -15,6 +15,8 @@
 //! * Of the front, the groups of users that it has looked up or was given.
 
 use serde::{Deserialize, Serialize};
+mod parts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +28,7 @@ use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::{NAMES_MAX, NameHolder};
 use monoceros_rules::values::slots::Slots;
 
+pub(crate) use self::parts::{Part, ReadPart, ReadPartition};
 use super::Partition;
 use super::input::Input;
 use super::reorder::ReorderBuffer;

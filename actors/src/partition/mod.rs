@@ -83,6 +83,7 @@ use crate::tally::Tally;
 pub(crate) use control::ApplyControl;
 pub use imaged::PartitionImage;
 use imaged::{ImageUnderWay, Rest, Restored};
+pub(crate) use imaged::{Part, ReadPart, ReadPartition};
 use inbox::Inbox;
 pub(crate) use input::{
     Conclude, Control, ForeignRequest, Input, NewNode, PartitionDocument, RefusedItem, Request,

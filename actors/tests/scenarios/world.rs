@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::Expect;
-use monoceros_actors::image::ResourceManagerImage;
+use monoceros_actors::image::{ImageReader, ResourceManagerImage};
 use monoceros_actors::snapshot::{AllocationSnapshot, QueueSnapshot, UsageSnapshot};
 use monoceros_actors::{
     DecisionFilter, ObjectState, Page, ResourceManagerCallback, Scheduler, SchedulerBuilder,
@@ -109,10 +109,24 @@ pub(crate) fn check_watched(text: &str, expect: &Expect) {
 
 /// Returns what another process reads of this image. Written again it is the same.
 fn read_again(image: &ResourceManagerImage) -> ResourceManagerImage {
-    let text = serde_json::to_string(image).unwrap();
-    let read: ResourceManagerImage = serde_json::from_str(&text).unwrap();
-    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    let parts = parts_of(image);
+    let mut reader = ImageReader::default();
+    for part in &parts {
+        reader.add(&mut serde_json::Deserializer::from_str(part)).unwrap();
+    }
+    let read = reader.finish(image.configuration.clone()).unwrap().unwrap();
+    assert_eq!(parts_of(&read), parts);
     read
+}
+
+fn parts_of(image: &ResourceManagerImage) -> Vec<String> {
+    let mut parts = Vec::new();
+    let written = image.each_part(|part| {
+        parts.push(serde_json::to_string(part)?);
+        Ok::<_, serde_json::Error>(())
+    });
+    written.unwrap();
+    parts
 }
 
 /// Plays a script on a clock of its own.

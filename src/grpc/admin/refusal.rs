@@ -11,6 +11,7 @@ use crate::cluster::operations::OperationRefusal;
 use crate::grpc::end::{StreamEnd, internal, with_owner, with_reason};
 use crate::identity::{Denied, Identity};
 use crate::reads::Busy;
+use crate::snapshot::SnapshotError;
 
 /// Most resource managers that a refusal names.
 const NAMED: usize = 10;
@@ -74,6 +75,9 @@ pub(in crate::grpc) enum CallRefusal {
     /// The reply could not be encoded.
     #[error("the answer could not be written: {0}")]
     Unwritten(String),
+    /// There is no snapshot.
+    #[error(transparent)]
+    NoSnapshot(#[from] SnapshotError),
     /// The process is no member of a cluster.
     #[error("this scheduler is no member of a cluster (`cluster.arbiter` is `none`)")]
     NoCluster,
@@ -129,7 +133,16 @@ impl From<CallRefusal> for Status {
             CallRefusal::TooBusy(_) => (Code::Unavailable, "CHECKS_BUSY"),
             CallRefusal::Busy(_) => (Code::ResourceExhausted, "LIMIT_READS"),
             CallRefusal::ListTooLarge { .. } => (Code::ResourceExhausted, "LIMIT_BYTES"),
-            CallRefusal::Unwritten(_) => return internal(&refusal.to_string()),
+            CallRefusal::NoSnapshot(SnapshotError::Busy) => {
+                (Code::ResourceExhausted, "LIMIT_READS")
+            }
+            CallRefusal::NoSnapshot(SnapshotError::TooLarge { .. }) => {
+                (Code::ResourceExhausted, "LIMIT_BYTES")
+            }
+            CallRefusal::NoSnapshot(SnapshotError::NotRead(_)) => {
+                (Code::FailedPrecondition, "RM_NOT_REGISTERED")
+            }
+            CallRefusal::NoSnapshot(_) | CallRefusal::Unwritten(_) => return internal(&refusal.to_string()),
             CallRefusal::NoCluster => (Code::FailedPrecondition, "NO_CLUSTER"),
             CallRefusal::Cluster(refusal) => return cluster_status(refusal),
             CallRefusal::Stopped => return Status::from(&StreamEnd::ShuttingDown),

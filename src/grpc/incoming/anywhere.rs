@@ -45,7 +45,8 @@ use crate::identity::Identity;
 /// Services whose calls may concern one RM.
 const SERVICES: [&str; 2] = ["/monoceros.v1.AdminService/", "/monoceros.v1.MetricsService/"];
 /// Methods that concern this process, or all that it has, if they name no RM.
-const WITHOUT_RM: [&str; 4] = ["Shutdown", "GetStateDump", "StreamEvents", "WatchEvents"];
+const WITHOUT_RM: [&str; 5] =
+    ["Shutdown", "GetStateDump", "GetSnapshot", "StreamEvents", "WatchEvents"];
 /// Methods that find the members which carry them out by themselves.
 const BY_THEMSELVES: [&str; 5] =
     ["ListMembers", "ListClaims", "MoveResourceManager", "DrainMember", "AcceptRestore"];

@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 mod events;
 mod measured;
 mod scaling;
+mod snapshot;
 mod state;
 
 use super::GrpcEdge;
@@ -59,6 +60,17 @@ impl MetricsService for MetricsRpc {
     ) -> RpcResult<Self::GetStateDumpStream> {
         let (caller, request) = opened(request);
         state::dump(self.handle(), &self.logbook, &self.reads, &caller, request).await
+    }
+
+    type GetSnapshotStream = snapshot::Parts;
+
+    async fn get_snapshot(
+        &self,
+        request: Request<v1::SnapshotParameters>,
+    ) -> RpcResult<Self::GetSnapshotStream> {
+        let (caller, request) = opened(request);
+        let snapshots = &self.logbook.snapshots;
+        snapshot::get(self.handle(), snapshots, &self.reads, &caller, request).await
     }
 
     async fn get_auto_scaling_metrics(

@@ -21,6 +21,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::dump::DumpError;
+use crate::snapshot::{Replaced, SnapshotError, Snapshots, Summary, Turn, Written};
 
 mod access;
 mod applications;
@@ -309,6 +310,22 @@ impl Reads for Scripted {
 
     async fn state_dump(&self, _: &Logbook) -> Result<Vec<u8>, DumpError> {
         if self.stopped { Err(DumpError::Stopped) } else { Ok(b"{}\n".to_vec()) }
+    }
+
+    async fn snapshot(
+        &self,
+        _: &Snapshots,
+        rm_id: Option<&str>,
+        _: Replaced,
+        _: Turn,
+    ) -> Result<Written, SnapshotError> {
+        match rm_id {
+            None | Some("lab") => Ok(Written { bytes: b"gzip".into(), summary: Summary::default() }),
+            Some("huge") => {
+                Err(SnapshotError::TooLarge { rm: "huge".to_owned(), bytes: 9, limit: 8 })
+            }
+            Some(other) => Err(SnapshotError::NotRead(format!("no `{other}`"))),
+        }
     }
 
     async fn refresh_metrics(&self) {}

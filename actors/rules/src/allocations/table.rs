@@ -52,6 +52,23 @@ impl AllocationTable {
         Self::default()
     }
 
+    /// Takes all allocations out of an image of the table, each with the index of its slot. The table
+    /// can then be written in parts.
+    pub fn take_all(&mut self) -> Vec<(usize, Allocation)> {
+        let taken = self.allocations.take_all().into_iter();
+        taken.map(|(slot, allocation)| (slot.index(), allocation)).collect()
+    }
+
+    /// Puts an allocation back that was taken out. Returns whether it has a place.
+    pub fn put_back(&mut self, index: u32, allocation: Allocation) -> bool {
+        self.allocations.fill(AllocationSlot::at(index), allocation)
+    }
+
+    /// Whether every slot in use has its allocation.
+    pub fn is_whole(&self) -> bool {
+        self.allocations.values().count() == self.allocations.len()
+    }
+
     /// The number of allocations.
     pub fn len(&self) -> usize {
         self.allocations.len()

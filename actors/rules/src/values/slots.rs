@@ -174,6 +174,19 @@ impl<S: Slot, T> Slots<S, T> {
         Some(thing)
     }
 
+    /// Takes all entries out, in the order of the slots. The slots stay in use, to be filled again by
+    /// [`Self::fill`].
+    pub fn take_all(&mut self) -> Vec<(S, T)> {
+        let places = self.parts.iter_mut().flatten().enumerate();
+        places.filter_map(|(at, place)| Some((S::at(index_of(at)), place.take()?))).collect()
+    }
+
+    /// Puts an entry into a slot from which it was taken. Returns whether there is such a slot.
+    pub fn fill(&mut self, slot: S, thing: T) -> bool {
+        let place = self.place(slot).filter(|place| place.is_none());
+        place.map(|place| *place = Some(thing)).is_some()
+    }
+
     /// Returns the entry in the slot, if there is one.
     pub fn find(&self, slot: S) -> Option<&T> {
         self.parts.get(slot.index() / PART)?.get(slot.index() % PART)?.as_ref()

@@ -1028,6 +1028,44 @@ class StateDumpPart(_message.Message):
     content_type: str
     def __init__(self, index: _Optional[int] = ..., last: bool = ..., data: _Optional[bytes] = ..., content_type: _Optional[str] = ...) -> None: ...
 
+class SnapshotParameters(_message.Message):
+    __slots__ = ("rm_id", "anonymize", "redact")
+    RM_ID_FIELD_NUMBER: _ClassVar[int]
+    ANONYMIZE_FIELD_NUMBER: _ClassVar[int]
+    REDACT_FIELD_NUMBER: _ClassVar[int]
+    rm_id: str
+    anonymize: bool
+    redact: bool
+    def __init__(self, rm_id: _Optional[str] = ..., anonymize: bool = ..., redact: bool = ...) -> None: ...
+
+class SnapshotPart(_message.Message):
+    __slots__ = ("index", "last", "data", "figures")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    last: bool
+    data: bytes
+    figures: SnapshotFigures
+    def __init__(self, index: _Optional[int] = ..., last: bool = ..., data: _Optional[bytes] = ..., figures: _Optional[_Union[SnapshotFigures, _Mapping]] = ...) -> None: ...
+
+class SnapshotFigures(_message.Message):
+    __slots__ = ("bytes", "nodes", "applications", "allocations", "requests", "step")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    APPLICATIONS_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    nodes: int
+    applications: int
+    allocations: int
+    requests: int
+    step: int
+    def __init__(self, bytes: _Optional[int] = ..., nodes: _Optional[int] = ..., applications: _Optional[int] = ..., allocations: _Optional[int] = ..., requests: _Optional[int] = ..., step: _Optional[int] = ...) -> None: ...
+
 class AutoScalingParameters(_message.Message):
     __slots__ = ("rm_id", "partition_name", "interval_ms", "limit")
     RM_ID_FIELD_NUMBER: _ClassVar[int]

@@ -798,6 +798,11 @@ class MetricsServiceStub(object):
                 request_serializer=monoceros_dot_v1_dot_admin__pb2.StateDumpParameters.SerializeToString,
                 response_deserializer=monoceros_dot_v1_dot_admin__pb2.StateDumpPart.FromString,
                 )
+        self.GetSnapshot = channel.unary_stream(
+                '/monoceros.v1.MetricsService/GetSnapshot',
+                request_serializer=monoceros_dot_v1_dot_admin__pb2.SnapshotParameters.SerializeToString,
+                response_deserializer=monoceros_dot_v1_dot_admin__pb2.SnapshotPart.FromString,
+                )
         self.GetAutoScalingMetrics = channel.unary_unary(
                 '/monoceros.v1.MetricsService/GetAutoScalingMetrics',
                 request_serializer=monoceros_dot_v1_dot_admin__pb2.AutoScalingParameters.SerializeToString,
@@ -836,6 +841,14 @@ class MetricsServiceServicer(object):
 
     def GetStateDump(self, request, context):
         """The whole state, as the REST state dump has it, in chunks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSnapshot(self, request, context):
+        """A file from which another scheduler goes on, in chunks. One is made at a time; further calls are
+        refused with RESOURCE_EXHAUSTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -889,6 +902,11 @@ def add_MetricsServiceServicer_to_server(servicer, server):
                     servicer.GetStateDump,
                     request_deserializer=monoceros_dot_v1_dot_admin__pb2.StateDumpParameters.FromString,
                     response_serializer=monoceros_dot_v1_dot_admin__pb2.StateDumpPart.SerializeToString,
+            ),
+            'GetSnapshot': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetSnapshot,
+                    request_deserializer=monoceros_dot_v1_dot_admin__pb2.SnapshotParameters.FromString,
+                    response_serializer=monoceros_dot_v1_dot_admin__pb2.SnapshotPart.SerializeToString,
             ),
             'GetAutoScalingMetrics': grpc.unary_unary_rpc_method_handler(
                     servicer.GetAutoScalingMetrics,
@@ -945,6 +963,23 @@ class MetricsService(object):
         return grpc.experimental.unary_stream(request, target, '/monoceros.v1.MetricsService/GetStateDump',
             monoceros_dot_v1_dot_admin__pb2.StateDumpParameters.SerializeToString,
             monoceros_dot_v1_dot_admin__pb2.StateDumpPart.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(request, target, '/monoceros.v1.MetricsService/GetSnapshot',
+            monoceros_dot_v1_dot_admin__pb2.SnapshotParameters.SerializeToString,
+            monoceros_dot_v1_dot_admin__pb2.SnapshotPart.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

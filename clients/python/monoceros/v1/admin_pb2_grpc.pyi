@@ -482,6 +482,14 @@ class MetricsServiceStub:
     ]
     """The whole state, as the REST state dump has it, in chunks."""
 
+    GetSnapshot: grpc.UnaryStreamMultiCallable[
+        monoceros.v1.admin_pb2.SnapshotParameters,
+        monoceros.v1.admin_pb2.SnapshotPart,
+    ]
+    """A file from which another scheduler goes on, in chunks. One is made at a time; further calls are
+    refused with RESOURCE_EXHAUSTED.
+    """
+
     GetAutoScalingMetrics: grpc.UnaryUnaryMultiCallable[
         monoceros.v1.admin_pb2.AutoScalingParameters,
         monoceros.si.v1.types_pb2.AutoScalingMetrics,
@@ -525,6 +533,14 @@ class MetricsServiceAsyncStub:
         monoceros.v1.admin_pb2.StateDumpPart,
     ]
     """The whole state, as the REST state dump has it, in chunks."""
+
+    GetSnapshot: grpc.aio.UnaryStreamMultiCallable[
+        monoceros.v1.admin_pb2.SnapshotParameters,
+        monoceros.v1.admin_pb2.SnapshotPart,
+    ]
+    """A file from which another scheduler goes on, in chunks. One is made at a time; further calls are
+    refused with RESOURCE_EXHAUSTED.
+    """
 
     GetAutoScalingMetrics: grpc.aio.UnaryUnaryMultiCallable[
         monoceros.v1.admin_pb2.AutoScalingParameters,
@@ -571,6 +587,16 @@ class MetricsServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[monoceros.v1.admin_pb2.StateDumpPart], collections.abc.AsyncIterator[monoceros.v1.admin_pb2.StateDumpPart]]:
         """The whole state, as the REST state dump has it, in chunks."""
+
+    @abc.abstractmethod
+    def GetSnapshot(
+        self,
+        request: monoceros.v1.admin_pb2.SnapshotParameters,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[monoceros.v1.admin_pb2.SnapshotPart], collections.abc.AsyncIterator[monoceros.v1.admin_pb2.SnapshotPart]]:
+        """A file from which another scheduler goes on, in chunks. One is made at a time; further calls are
+        refused with RESOURCE_EXHAUSTED.
+        """
 
     @abc.abstractmethod
     def GetAutoScalingMetrics(
