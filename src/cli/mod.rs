@@ -56,6 +56,8 @@ mod template;
 mod top;
 mod validate;
 mod version;
+#[cfg(feature = "simulator")]
+mod whatif;
 
 use self::complete::CompletionArgs;
 use self::connect::ConnectArgs;
@@ -73,6 +75,8 @@ use self::snapshot::SnapshotArgs;
 use self::steer::{ConfirmArgs, DrainArgs, NodesArgs};
 use self::top::TopArgs;
 use self::validate::ValidateArgs;
+#[cfg(feature = "simulator")]
+use self::whatif::WhatIfArgs;
 
 pub(crate) use self::connect::GRPC_VARIABLE;
 pub use self::version::{BUILD, Build, build_date};
@@ -144,6 +148,11 @@ enum Command {
     /// Replay a cluster trace in virtual time and report how it went
     #[cfg(feature = "simulator")]
     Simulate(SimulateArgs),
+    /// Say what would happen if something were changed: who would be evicted, who would start
+    /// earlier or later, and who never
+    #[cfg(feature = "simulator")]
+    #[command(name = "whatif")]
+    WhatIf(Box<WhatIfArgs>),
     /// Print a script that completes commands in a shell
     Completions(CompletionArgs),
     /// Print the manual page, or write the pages of all commands
@@ -240,6 +249,8 @@ pub fn run() -> ExitCode {
         Command::Kubernetes(args) => kubernetes::run(&args, &cli.connect),
         #[cfg(feature = "simulator")]
         Command::Simulate(args) => simulate::run(args),
+        #[cfg(feature = "simulator")]
+        Command::WhatIf(args) => whatif::run(&args, &cli.connect),
         Command::Validate(args) => validate::run(&args),
         Command::Completions(args) => complete::script(&args),
         Command::Man(args) => manual::pages(&args),
@@ -293,7 +304,7 @@ async fn answer(command: Command, cluster: &mut cluster::Cluster) -> anyhow::Res
         Command::Deregister(args) => steer::deregister(cluster, args).await,
         Command::Shutdown(args) => steer::shutdown(cluster, args).await,
         #[cfg(feature = "simulator")]
-        Command::Simulate(_) => unreachable!("it asks no scheduler"),
+        Command::Simulate(_) | Command::WhatIf(_) => unreachable!("it has a runtime of its own"),
         #[cfg(feature = "kubernetes")]
         Command::Kubernetes(_) => unreachable!("it is a scheduler"),
         Command::Serve(_) | Command::Validate(_) | Command::Completions(_) | Command::Man(_) => {

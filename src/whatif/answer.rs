@@ -214,7 +214,7 @@ pub(super) struct Asked {
 pub(super) struct Gathered {
     asked: Asked,
     /// The replays of the first run.
-    first: (History, History),
+    first: (Arc<History>, Arc<History>),
     /// Of each run: when all of a request has started, by the number of its work.
     starts: Vec<[Vec<Option<i64>>; 2]>,
     shares: Vec<[BTreeMap<Whose, Share>; 2]>,
@@ -224,7 +224,8 @@ pub(super) struct Gathered {
 
 impl Gathered {
     /// Begins with the first run.
-    pub(super) fn new(asked: Asked, a: History, b: History) -> Self {
+    pub(super) fn new(asked: Asked, a: Arc<History>, b: Arc<History>) -> Self {
+        let run = Run::of(&a, &b);
         let mut gathered = Self {
             asked,
             starts: Vec::new(),
@@ -232,23 +233,13 @@ impl Gathered {
             evicted: BTreeMap::new(),
             first: (a, b),
         };
-        let run = gathered.run(&gathered.first.0, &gathered.first.1);
         gathered.push(run);
         gathered
     }
 
     /// Adds a further run.
     pub(super) fn add(&mut self, a: &History, b: &History) {
-        let run = self.run(a, b);
-        self.push(run);
-    }
-
-    fn run(&self, a: &History, b: &History) -> Run {
-        Run {
-            starts: [all_started(a), all_started(b)],
-            shares: [shares(a), shares(b)],
-            evicted: evicted_only_in(b, a),
-        }
+        self.push(Run::of(a, b));
     }
 
     fn push(&mut self, run: Run) {
@@ -395,6 +386,16 @@ struct Run {
     starts: [Vec<Option<i64>>; 2],
     shares: [BTreeMap<Whose, Share>; 2],
     evicted: Vec<((usize, usize), EvictedRow)>,
+}
+
+impl Run {
+    fn of(a: &History, b: &History) -> Self {
+        Self {
+            starts: [all_started(a), all_started(b)],
+            shares: [shares(a), shares(b)],
+            evicted: evicted_only_in(b, a),
+        }
+    }
 }
 
 /// Returns when all pending allocations of each work have started.

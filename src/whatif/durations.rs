@@ -48,6 +48,14 @@ pub struct DurationCounts {
     pub unknown: u64,
 }
 
+impl DurationCounts {
+    pub(super) fn add(&mut self, other: Self) {
+        self.limit += other.limit;
+        self.measured += other.measured;
+        self.unknown += other.unknown;
+    }
+}
+
 /// An allocation whose duration is asked for.
 pub(super) struct Subject<'a> {
     /// The partition, without the prefix of the RM.

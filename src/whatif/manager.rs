@@ -104,8 +104,11 @@ pub(super) struct Manager {
     applications: Vec<AppHistory>,
     /// By partition, then id.
     by_id: HashMap<(Arc<str>, Arc<str>), usize>,
+    partitions: Vec<Arc<str>>,
     works: Vec<Work>,
     asked: Vec<Asked>,
+    /// The numbers of the keys of each application.
+    asked_of: Vec<Vec<usize>>,
     /// Keys of an application, pending or not, by its number.
     by_key: HashMap<(usize, Arc<str>), usize>,
     runs: Vec<Run>,
@@ -147,8 +150,10 @@ impl Manager {
             horizon,
             applications: Vec::new(),
             by_id: HashMap::new(),
+            partitions: Vec::new(),
             works: Vec::new(),
             asked: Vec::new(),
+            asked_of: Vec::new(),
             by_key: HashMap::new(),
             runs: Vec::new(),
             by_name: HashMap::new(),
@@ -163,6 +168,7 @@ impl Manager {
         };
         for partition in &image.partitions {
             let name: Arc<str> = Arc::from(partition.plain_name());
+            manager.partitions.push(Arc::clone(&name));
             let mut applications: Vec<_> = partition.applications().collect();
             applications.sort_unstable_by_key(|application| Arc::clone(application.id()));
             for of in applications {
@@ -199,6 +205,7 @@ impl Manager {
         let key = (Arc::clone(&application.partition), Arc::clone(&application.id));
         let number = self.applications.len();
         self.applications.push(application);
+        self.asked_of.push(Vec::new());
         self.by_id.insert(key, number);
         number
     }
@@ -234,9 +241,15 @@ impl Manager {
         self.works.push(work);
         let number = self.works.len() - 1;
         let asked = Asked { work: number, since: 0, replaces: None, left: 0 };
-        self.asked.push(asked);
-        self.by_key.insert((application, key), self.asked.len() - 1);
+        self.add_key(application, key, asked);
         number
+    }
+
+    fn add_key(&mut self, application: usize, key: Arc<str>, asked: Asked) {
+        let number = self.asked.len();
+        self.asked.push(asked);
+        self.asked_of[application].push(number);
+        self.by_key.insert((application, key), number);
     }
 
     /// Notes that allocations of the first key of this work are pending.
@@ -436,8 +449,8 @@ impl Manager {
         if let Some(eviction) = eviction {
             self.evictions[eviction].is_asked_anew = true;
         }
-        self.asked.push(Asked { work: number, since: at, replaces: eviction, left: 1 });
-        self.by_key.insert((application, key), self.asked.len() - 1);
+        let asked = Asked { work: number, since: at, replaces: eviction, left: 1 };
+        self.add_key(application, key, asked);
     }
 
     /// Takes what the scheduler has told at a time.
@@ -567,24 +580,20 @@ impl Manager {
 
     /// Notes that a key of an application is not pending any more; with an empty one, none is.
     fn withdrawn(&mut self, application: &str, key: &str, reason: Option<&str>) {
-        for (number, of) in self.applications.iter().enumerate() {
-            if *of.id != *application {
-                continue;
-            }
+        let id: Arc<str> = Arc::from(application);
+        let in_partition = |name: &Arc<str>| self.by_id.get(&(Arc::clone(name), Arc::clone(&id)));
+        let numbers: Vec<_> = self.partitions.iter().filter_map(in_partition).copied().collect();
+        for number in numbers {
             let keys: Vec<usize> = if key.is_empty() {
-                let asked = self.asked.iter().enumerate();
-                let of_it = asked.filter(|(_, it)| {
-                    it.left > 0 && self.works[it.work].history.application == number
-                });
-                of_it.map(|(asked, _)| asked).collect()
+                self.asked_of[number].clone()
             } else {
                 self.by_key.get(&(number, Arc::from(key))).copied().into_iter().collect()
             };
             for asked in keys {
-                self.asked[asked].left = 0;
-                let history = &mut self.works[self.asked[asked].work].history;
-                if let Some(reason) = reason {
-                    history.refused = Some(reason.to_owned());
+                let Asked { left, work, .. } = &mut self.asked[asked];
+                let was_pending = std::mem::take(left) > 0;
+                if let (true, Some(reason)) = (was_pending, reason) {
+                    self.works[*work].history.refused = Some(reason.to_owned());
                 }
             }
         }

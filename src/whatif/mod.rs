@@ -6,11 +6,12 @@
 //!
 //! Reading order: `changes` (the question), `durations`, `recorder`, `usage`, `manager` and `replay`
 //! (a replay), `history` (what became of all work), `answer` (two of them, side by side), `summary`
-//! and `report` (output).
+//! and `report` (output), `ahead` (one replay, without a question).
 //!
 //! # Invariant
 //! One image, one question and one seed give one answer.
 
+mod ahead;
 mod answer;
 mod changes;
 mod durations;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerBuilder};
 
+pub use self::ahead::{Ahead, ahead};
 pub use self::answer::Answer;
 pub use self::changes::{AddedNodes, ChangeError, Changes, Submission};
 pub use self::durations::DurationCounts;
@@ -113,12 +115,7 @@ pub fn answer(
     changes: &Changes,
     options: &Options,
 ) -> Result<Answer, WhatIfError> {
-    if options.horizon.is_zero() || options.horizon > HORIZON_MAX {
-        return Err(WhatIfError::Horizon);
-    }
-    if !(1..=RUNS_MAX).contains(&options.runs) {
-        return Err(WhatIfError::Runs);
-    }
+    check(options)?;
     let resolved = Arc::new(changes.resolve(image)?);
     let asked = Asked {
         rm: image.configuration.rm_id.clone(),
@@ -127,12 +124,22 @@ pub fn answer(
         changes: changes.lines(),
     };
     let (a, b) = both(image, &resolved, options, 0)?;
-    let mut gathered = Gathered::new(asked, a, b);
+    let mut gathered = Gathered::new(asked, Arc::new(a), Arc::new(b));
     for run in 1..options.runs {
         let (a, b) = both(image, &resolved, options, run)?;
         gathered.add(&a, &b);
     }
     Ok(gathered.answer())
+}
+
+fn check(options: &Options) -> Result<(), WhatIfError> {
+    if options.horizon.is_zero() || options.horizon > HORIZON_MAX {
+        return Err(WhatIfError::Horizon);
+    }
+    if !(1..=RUNS_MAX).contains(&options.runs) {
+        return Err(WhatIfError::Runs);
+    }
+    Ok(())
 }
 
 /// Replays a run, without and with the changes.
@@ -142,23 +149,31 @@ fn both(
     options: &Options,
     run: u32,
 ) -> Result<(History, History), WhatIfError> {
-    let [a, b] = [None, Some(Arc::clone(changes))].map(|changes| {
-        let (image, course) = (image.clone(), course(options, run));
-        thread::Builder::new().name("monoceros-whatif".to_owned()).spawn(move || {
-            // A replay is no event of the service: its log would be taken for that of the scheduler.
-            let _silent =
-                tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
-            in_virtual_time(async { Ok(replay(image, changes, course).await) })
-        })
+    let replays = [None, Some(Arc::clone(changes))].map(|changes| {
+        // Nobody reads why something waits without the changes.
+        let course = Course { explains: changes.is_some(), ..course(options, run) };
+        spawn(image.clone(), changes, course)
     });
-    let join = |thread: std::io::Result<thread::JoinHandle<anyhow::Result<Result<_, _>>>>| {
-        let broken = |error: String| WhatIfError::Broken(error);
-        let thread = thread.map_err(|error| broken(format!("no thread: {error}")))?;
-        let done = thread.join().map_err(|_| broken("its thread has ended".to_owned()))?;
-        Ok::<History, WhatIfError>(done.map_err(|error| broken(format!("{error:#}")))??)
-    };
-    let (a, b) = (join(a), join(b));
+    let [a, b] = replays.map(join);
     Ok((a?, b?))
+}
+
+/// A replay on a thread of its own.
+type Spawned = std::io::Result<thread::JoinHandle<anyhow::Result<Result<History, ReplayError>>>>;
+
+fn spawn(image: ResourceManagerImage, changes: Option<Arc<Resolved>>, course: Course) -> Spawned {
+    thread::Builder::new().name("monoceros-whatif".to_owned()).spawn(move || {
+        // A replay is no event of the service: its log would be taken for that of the scheduler.
+        let _silent = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
+        in_virtual_time(async { Ok(replay(image, changes, course).await) })
+    })
+}
+
+fn join(spawned: Spawned) -> Result<History, WhatIfError> {
+    let thread = spawned.map_err(|error| WhatIfError::Broken(format!("no thread: {error}")))?;
+    let ended = || WhatIfError::Broken("its thread has ended".to_owned());
+    let done = thread.join().map_err(|_| ended())?;
+    Ok(done.map_err(|error| WhatIfError::Broken(format!("{error:#}")))??)
 }
 
 fn course(options: &Options, run: u32) -> Course {
@@ -169,6 +184,7 @@ fn course(options: &Options, run: u32) -> Course {
         shim: options.shim.as_ref().map(|make| make()),
         horizon: milliseconds(options.horizon),
         leave_after: milliseconds(options.leave_after),
+        explains: true,
         draw: if options.runs == 1 { Draw::Median } else { Draw::Seed(seed) },
         cancelled: Arc::clone(&options.cancelled),
     }

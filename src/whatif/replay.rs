@@ -29,7 +29,7 @@ use super::usage::Usage;
 use crate::replay::virtual_time::Clock;
 
 /// The most applications whose requests are explained at the end.
-const EXPLAINED: usize = 100;
+const EXPLAINED: usize = 50;
 
 /// A replay could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,8 @@ pub(super) struct Course {
     pub(super) horizon: i64,
     pub(super) leave_after: i64,
     pub(super) draw: Draw,
+    /// Whether it is asked at the end why requests wait.
+    pub(super) explains: bool,
     pub(super) cancelled: Arc<AtomicBool>,
 }
 
@@ -96,6 +98,7 @@ pub(super) struct Replay {
     manager: Manager,
     clock: Clock,
     horizon: i64,
+    explains: bool,
     cancelled: Arc<AtomicBool>,
 }
 
@@ -124,6 +127,7 @@ impl Replay {
             manager,
             clock: Clock::start(0),
             horizon: course.horizon,
+            explains: course.explains,
             cancelled: Arc::clone(&course.cancelled),
         }
     }
@@ -237,7 +241,7 @@ impl Replay {
 
     /// Ends the replay: explains what waits, and returns what became of all work.
     pub(super) async fn finish(self) -> Result<History, ReplayError> {
-        let waiting = self.manager.waiting();
+        let waiting = if self.explains { self.manager.waiting() } else { Vec::new() };
         let mut reasons = BTreeMap::new();
         for (number, partition, application) in waiting.into_iter().take(EXPLAINED) {
             let partition = format!("[{}]{partition}", self.rm);

@@ -16,7 +16,7 @@ pub fn write(answer: &Answer, folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns names and texts of the files.
-fn files(answer: &Answer) -> anyhow::Result<Vec<(&'static str, String)>> {
+pub(super) fn files(answer: &Answer) -> anyhow::Result<Vec<(&'static str, String)>> {
     let [a, b] = [0, 1].map(|side| figures(answer, side));
     let comparison = Comparison::of(a, b);
     let charts = charts(answer)?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use monoceros_actors::rfc3339;
 
-use super::answer::{Answer, Differences, EvictedRow, NeverRow, ShareRow, StartRow};
+use super::answer::{Answer, Differences, EvictedRow, NeverRow, ShareRow, SideTotals, StartRow};
 use super::durations::DurationCounts;
 use crate::replay::numbers::{duration, percent};
 use crate::replay::page::{SummaryTable, head, text_of};
@@ -38,7 +38,7 @@ impl Answer {
         lines.push(self.at_once());
         lines.push(self.times());
         lines.push(self.never_line());
-        lines.push(self.durations_line());
+        lines.push(durations_line(&self.b));
         lines
     }
 
@@ -123,21 +123,6 @@ impl Answer {
         line
     }
 
-    fn durations_line(&self) -> String {
-        let mut counts = self.b.running_durations;
-        let DurationCounts { limit, measured, unknown } = self.b.started_durations;
-        counts.limit += limit;
-        counts.measured += measured;
-        counts.unknown += unknown;
-        let DurationCounts { limit, measured, unknown } = counts;
-        let mut line =
-            format!("run times: {limit} by their limit, {measured} by what ended like them");
-        if unknown > 0 {
-            let _ = write!(line, ", {unknown} unknown: taken to run until the horizon");
-        }
-        line
-    }
-
     /// The tables below the first screen.
     pub(super) fn tables(&self) -> Vec<SummaryTable> {
         let mut tables = Vec::new();
@@ -167,6 +152,18 @@ impl Answer {
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|json| json + "\n")
     }
+}
+
+/// How the durations are known of what runs and of what starts.
+pub(super) fn durations_line(of: &SideTotals) -> String {
+    let mut counts = of.running_durations;
+    counts.add(of.started_durations);
+    let DurationCounts { limit, measured, unknown } = counts;
+    let mut line = format!("run times: {limit} by their limit, {measured} by what ended like them");
+    if unknown > 0 {
+        let _ = write!(line, ", {unknown} unknown: taken to run until the horizon");
+    }
+    line
 }
 
 /// For whom, or by which rule, an allocation is evicted.
@@ -231,7 +228,7 @@ fn starts(rows: &[StartRow]) -> SummaryTable {
     SummaryTable { head: head(&columns), rows: with_rest(shown, rows.len()), n_texts: 3 }
 }
 
-fn never(rows: &[NeverRow]) -> SummaryTable {
+pub(super) fn never(rows: &[NeverRow]) -> SummaryTable {
     let row = |row: &NeverRow| {
         let of = &row.of;
         let mut fields = [&of.application, &of.key, &of.queue].map(String::clone).to_vec();

@@ -1,0 +1,5 @@
+//! Questions about small clusters, whose states come from a script.
+
+mod answers;
+mod live;
+mod world;
