@@ -154,7 +154,9 @@ impl Failure {
             Self::NoSnapshot(SnapshotError::Busy) => StatusCode::TOO_MANY_REQUESTS,
             Self::NoSnapshot(SnapshotError::TooLarge { .. }) => StatusCode::INSUFFICIENT_STORAGE,
             Self::NoSnapshot(SnapshotError::NotRead(_)) => StatusCode::NOT_FOUND,
-            Self::NoSnapshot(_) | Self::Document(_) | Self::EventsDisabled => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NoSnapshot(_) | Self::Document(_) | Self::EventsDisabled => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
         }
     }
 }

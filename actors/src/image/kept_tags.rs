@@ -51,7 +51,11 @@ impl KeptTags {
             for ask in application.book.asks.iter() {
                 kept.add_counted_by(&ask.spec);
             }
-            let groups = application.book.native().map(monoceros_rules::applications::native::Native::groups).unwrap_or_default();
+            let groups = application
+                .book
+                .native()
+                .map(monoceros_rules::applications::native::Native::groups)
+                .unwrap_or_default();
             for spec in groups.iter().filter_map(|group| group.spec.as_deref()) {
                 kept.add_counted_by(spec);
             }

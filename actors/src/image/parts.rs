@@ -1,8 +1,10 @@
 //! Images in parts, to be written and read line by line.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use super::{PartitionImage, ResourceManagerImage};
+use crate::api::mirror::Mirror;
 use crate::api::outcomes::ConfigurationSnapshot;
 use crate::partition::{Part, ReadPart, ReadPartition};
 use crate::run_times::RunTimesOf;
@@ -29,7 +31,9 @@ impl ResourceManagerImage {
             partition.each_part(&mut |part| take(&ImagePart(part)))?;
         }
         let mut run_times = self.run_times.iter();
-        run_times.try_for_each(|it| take(&ImagePart(&Part::RunTimes(it))))
+        run_times.try_for_each(|it| take(&ImagePart(&Part::RunTimes(it))))?;
+        let mut mirror = self.mirror.iter().flat_map(|mirror| &mirror.parts);
+        mirror.try_for_each(|it| take(&ImagePart(&Part::Mirror(it))))
     }
 }
 
@@ -39,6 +43,7 @@ pub struct ImageReader {
     partitions: Vec<PartitionImage>,
     present: Option<ReadPartition>,
     run_times: Vec<RunTimesOf>,
+    mirror: Vec<Value>,
 }
 
 impl ImageReader {
@@ -55,6 +60,10 @@ impl ImageReader {
             }
             ReadPart::RunTimes(run_times) => {
                 self.run_times.push(run_times);
+                Ok(())
+            }
+            ReadPart::Mirror(part) => {
+                self.mirror.push(part);
                 Ok(())
             }
             part => {
@@ -79,8 +88,10 @@ impl ImageReader {
         configuration: ConfigurationSnapshot,
     ) -> Result<Option<ResourceManagerImage>, String> {
         self.end_partition()?;
-        let Self { partitions, run_times, .. } = self;
+        let Self { partitions, run_times, mirror: parts, .. } = self;
+        let mirror = (!parts.is_empty()).then_some(Mirror { parts });
         let is_there = !partitions.is_empty();
-        Ok(is_there.then_some(ResourceManagerImage { configuration, partitions, run_times }))
+        let image = ResourceManagerImage { configuration, partitions, run_times, mirror };
+        Ok(is_there.then_some(image))
     }
 }

@@ -157,7 +157,10 @@ impl<'a> Reporter<'a> {
         tags.insert(CREATED_NS.to_owned(), book.submitted_ns.to_string());
         let placeholders = book.gang.as_ref().map(|gang| &gang.placeholder_ask);
         let placeholders = placeholders.filter(|amount| !amount.is_zero());
-        let groups = book.native().map(monoceros_rules::applications::native::Native::groups).unwrap_or_default();
+        let groups = book
+            .native()
+            .map(monoceros_rules::applications::native::Native::groups)
+            .unwrap_or_default();
         let timeout = book.execution_timeout_ms.map_or(0, std::num::NonZero::get);
         let style = if book.gang_style == GangStyle::Hard { "Hard" } else { "Soft" };
         si::AddApplicationRequest {

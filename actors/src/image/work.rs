@@ -170,7 +170,11 @@ impl ImagedApplication<'_> {
     fn run_of(&self, entry: &Allocation) -> RunningAllocation {
         let node = self.partition.books.nodes.id(entry.node);
         let is_named_by_key = entry.spec.form == Form::Unified;
-        let since_ns = if entry.ran_before { entry.bound_ns.min(entry.stated_creation_ns()) } else { entry.bound_ns };
+        let since_ns = if entry.ran_before {
+            entry.bound_ns.min(entry.stated_creation_ns())
+        } else {
+            entry.bound_ns
+        };
         RunningAllocation {
             request: ImagedRequest(Arc::clone(&entry.spec)),
             uuid: if is_named_by_key { Arc::from("") } else { Arc::clone(&entry.uuid) },

@@ -142,7 +142,9 @@ impl From<CallRefusal> for Status {
             CallRefusal::NoSnapshot(SnapshotError::NotRead(_)) => {
                 (Code::FailedPrecondition, "RM_NOT_REGISTERED")
             }
-            CallRefusal::NoSnapshot(_) | CallRefusal::Unwritten(_) => return internal(&refusal.to_string()),
+            CallRefusal::NoSnapshot(_) | CallRefusal::Unwritten(_) => {
+                return internal(&refusal.to_string());
+            }
             CallRefusal::NoCluster => (Code::FailedPrecondition, "NO_CLUSTER"),
             CallRefusal::Cluster(refusal) => return cluster_status(refusal),
             CallRefusal::Stopped => return Status::from(&StreamEnd::ShuttingDown),

@@ -320,7 +320,9 @@ impl Reads for Scripted {
         _: Turn,
     ) -> Result<Written, SnapshotError> {
         match rm_id {
-            None | Some("lab") => Ok(Written { bytes: b"gzip".into(), summary: Summary::default() }),
+            None | Some("lab") => {
+                Ok(Written { bytes: b"gzip".into(), summary: Summary::default() })
+            }
             Some("huge") => {
                 Err(SnapshotError::TooLarge { rm: "huge".to_owned(), bytes: 9, limit: 8 })
             }

@@ -7,6 +7,7 @@ use monoceros_rules::allocations::Allocation;
 use monoceros_rules::books::Books;
 use monoceros_rules::values::resources::NameHolder;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{ActorImages, PartitionImage, Rest, WrittenPartition};
 use crate::application::ApplicationImage;
@@ -28,6 +29,8 @@ pub(crate) enum Part<'a> {
     Node(&'a NodeImage),
     Allocations(&'a [(usize, Allocation)]),
     RunTimes(&'a RunTimesOf),
+    /// A part of what the predicates of the RM read.
+    Mirror(&'a Value),
 }
 
 /// A part of an image that was read.
@@ -40,6 +43,7 @@ pub(crate) enum ReadPart {
     Node(Box<NodeImage>),
     Allocations(Vec<(u32, Allocation)>),
     RunTimes(RunTimesOf),
+    Mirror(Value),
 }
 
 /// Everything of a partition except its actors and allocations. It comes first.
@@ -120,7 +124,7 @@ impl ReadPartition {
                     }
                 }
             }
-            ReadPart::Partition(_) | ReadPart::RunTimes(_) => {
+            ReadPart::Partition(_) | ReadPart::RunTimes(_) | ReadPart::Mirror(_) => {
                 return Err("it is no part of a partition".to_owned());
             }
         }
