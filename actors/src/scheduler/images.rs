@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monoceros_config::{DEFAULT_PARTITION, qualified_name};
+use monoceros_config::{DEFAULT_PARTITION, plain_name};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::runtimes::RunTimes;
 
@@ -33,12 +33,11 @@ impl SchedulerHandle {
         let lost = || ConfigurationError::PartitionLost(configuration.rm_id.clone());
         let entries = self.partitions_of(&configuration.rm_id, None).map_err(|_| lost())?;
         let (mut partitions, mut run_times, mut maker) = (Vec::new(), Vec::new(), None);
-        let default = qualified_name(&configuration.rm_id, DEFAULT_PARTITION);
         for entry in entries {
             let image = self.image_of_runs(&entry).await.map_err(|_| lost())?;
             let of = |image| RunTimesOf { partition: entry.name.to_string(), image };
             run_times.extend(image.map(of));
-            let is_mirrored = default.as_deref() == Ok(&*entry.name);
+            let is_mirrored = plain_name(&entry.name) == DEFAULT_PARTITION;
             let (partition, mirror) = image_of(&entry, is_mirrored).await.map_err(|_| lost())?;
             partitions.push(partition);
             maker = maker.or(mirror);
