@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, unreachable_pub)]
 #![allow(clippy::needless_pass_by_value)] // JSON as it is written down.
 
+mod mirror;
 #[allow(dead_code)] // Some of it is for the tests alone.
 mod stub;
 
@@ -37,8 +38,8 @@ const PODS: usize = 50_000;
 const APPLICATIONS: usize = 50;
 /// Time limit of a shape.
 const PATIENCE: Duration = Duration::from_secs(120);
-const SHAPES: [&str; 7] =
-    ["fill", "trickle", "gangs", "large-gang", "restart", "takeover", "takeover-pending"];
+const SHAPES: [&str; 8] =
+    ["fill", "trickle", "gangs", "large-gang", "restart", "takeover", "takeover-pending", "mirror"];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> =
@@ -109,6 +110,7 @@ async fn run_shape(shape: &str) {
             }
             takeover("takeover: 50,000 pods wait", stub, PODS).await;
         }
+        "mirror" => mirror::run(),
         other => panic!("there is no shape `{other}`: {}", SHAPES.join(", ")),
     }
 }

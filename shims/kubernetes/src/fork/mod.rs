@@ -14,6 +14,8 @@
 
 mod form;
 mod keys;
+#[cfg(test)]
+mod tests;
 mod trimmed;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +38,13 @@ use crate::shim::{SharedScene, open};
 pub fn mirror(scene: &SharedScene, prefers_among_all: bool) -> MirrorMaker {
     let image = open(scene).image();
     Box::new(move || form::write(image, prefers_among_all))
+}
+
+/// Returns the scene that is read from the mirror of a scene.
+#[cfg(test)]
+pub(crate) fn reread(scene: &Scene) -> Scene {
+    let mirror = form::write(scene.image(), false);
+    Scene::restored(form::read(&mirror).expect("a mirror").image)
 }
 
 /// A mirror cannot be read.

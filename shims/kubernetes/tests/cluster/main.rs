@@ -5,6 +5,7 @@
 mod applications;
 mod chaos;
 mod conditions;
+mod forks;
 mod gangs;
 mod groups;
 mod hold_again;

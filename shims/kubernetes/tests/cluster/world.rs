@@ -57,6 +57,8 @@ pub struct World {
     hanging: Vec<Bind>,
     /// Whether a hanging binding ends when it is cancelled.
     pub calls_off: bool,
+    /// UID and node of each ordered binding.
+    pub placed: Vec<(String, String)>,
     /// Ordered bindings, by UID.
     pub bound: BTreeMap<String, Vec<String>>,
     pub evicted: Vec<String>,
@@ -115,6 +117,7 @@ impl World {
             binding: Binding::Works,
             hanging: Vec::new(),
             calls_off: true,
+            placed: Vec::new(),
             bound: BTreeMap::new(),
             evicted: Vec::new(),
             evictions: Vec::new(),
@@ -303,6 +306,7 @@ impl World {
             ApiOrder::Bind(bind) => {
                 let uid = bind.key.to_string();
                 let node = bind.node.to_string();
+                self.placed.push((uid.clone(), node.clone()));
                 self.bound.entry(uid).or_default().push(node.clone());
                 match self.binding {
                     Binding::Hangs => self.hanging.push(bind),

@@ -10,6 +10,7 @@ use super::super::question::{Guard, compile, guards, pod_term};
 use super::super::selectors::{Labels, PodTerm};
 use super::super::tally::TallySpec;
 use super::*;
+use crate::fork::reread;
 use crate::objects::Meta as _;
 
 const NODES: u8 = 4;
@@ -309,8 +310,8 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Counts kept over time equal a full count, and each refused pod that may run now was
-    /// unblocked.
+    /// Counts kept over time equal a full count, each refused pod that may run now was
+    /// unblocked, and a scene that is read from a mirror answers alike.
     #[test]
     fn histories_equal_a_full_count(steps in steps()) {
         let mut scene = Scene::default();
@@ -337,6 +338,12 @@ proptest! {
                 }
             }
             if matches!(step, Step::Look) {
+                let copy = reread(&scene);
+                prop_assert_eq!(copy.check_books(), [""; 0], "of a copy");
+                prop_assert_eq!(copy.placed(), scene.placed());
+                for (key, node) in model.asked.keys().flat_map(|key| model.nodes.keys().map(move |node| (key, node))) {
+                    prop_assert_eq!(copy.check(key, node).is_ok(), scene.check(key, node).is_ok());
+                }
                 let leaving: Vec<_> = model.there.keys().map(|(key, _)| key.clone()).collect();
                 for (key, pod) in model.asked.clone() {
                     let Some(node) = model.nodes.values().next().cloned() else { continue };
