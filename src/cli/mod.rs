@@ -55,7 +55,7 @@ mod table;
 mod template;
 mod top;
 mod validate;
-mod version;
+pub(crate) mod version;
 #[cfg(feature = "simulator")]
 mod whatif;
 

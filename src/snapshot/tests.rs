@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use monoceros_actors::image::ResourceManagerImage;
-use monoceros_actors::{AllocationNotices, ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 use std::sync::Arc;
@@ -56,7 +56,6 @@ struct Nobody;
 
 impl ResourceManagerCallback for Nobody {
     fn update_allocation(&self, _: si::AllocationResponse) {}
-    fn update_allocations(&self, _: AllocationNotices) {}
     fn update_application(&self, response: si::ApplicationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected);
     }
@@ -253,7 +252,8 @@ fn another_format_or_version_is_refused() {
 #[test]
 fn what_is_too_large_is_refused_with_its_size() {
     let about = About::default();
-    let bytes = unpacked(&written(Replaced::Nothing)).lines().skip(1).map(|it| it.len() as u64 + 1);
+    let text = unpacked(&written(Replaced::Nothing));
+    let bytes = text.lines().skip(1).map(|it| it.len() as u64 + 1);
     let bytes: u64 = bytes.sum();
     let rm = RM.to_owned();
     let too_large = SnapshotError::TooLarge { rm, bytes, limit: bytes - 1 };

@@ -50,7 +50,9 @@ pub fn write(
                 reports.iter_mut().for_each(|report| texts::visit(report, &mut found));
                 state::collect(image, &mut found)?;
             }
-            configurations.iter_mut().for_each(|it| configuration::visit(it, &mut found));
+            for it in &mut configurations {
+                configuration::visit(it, &mut found);
+            }
             found.numbered()
         }
     };

@@ -68,7 +68,11 @@ pub fn run() {
     let bytes = serde_json::to_string(&mirror).unwrap().len();
     println!("mirror: {RUNNING} running and {PENDING} pending pods on {NODES} nodes");
     println!("  {:.1} ms to copy, which the partition waits for", copied.as_secs_f64() * 1e3);
-    println!("  {:.0} ms to write, {:.0} ms to fork", made.as_secs_f64() * 1e3, forked.as_secs_f64() * 1e3);
+    println!(
+        "  {:.0} ms to write, {:.0} ms to fork",
+        made.as_secs_f64() * 1e3,
+        forked.as_secs_f64() * 1e3
+    );
     println!("  {} bytes per pod, {} KiB in all", bytes / (RUNNING + PENDING), bytes >> 10);
     drop(fork);
 }

@@ -66,9 +66,11 @@ fn claim(name: &str, class: &str, owner: Option<&str>) -> Arc<PersistentVolumeCl
     let owners = owner.map(|uid| {
         json!([{"apiVersion": "v1", "kind": "Pod", "name": uid, "uid": uid, "controller": true}])
     });
-    from(json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "ownerReferences": owners},
+    from(
+        json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "ownerReferences": owners},
         "spec": {"storageClassName": class, "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "1Gi"}}}}))
+            "resources": {"requests": {"storage": "1Gi"}}}}),
+    )
 }
 
 fn with_classes(mut scene: Scene) -> Scene {
@@ -191,7 +193,10 @@ fn copy_of_a_pod_gets_claims_of_its_own() {
     let fork = fork(scene);
     fork.started("p", "n1");
     // Its volume is made for that node.
-    assert_eq!(open(fork.scene()).claim("ns/p-scratch").unwrap().annotation(SELECTED_NODE), Some("n1"));
+    assert_eq!(
+        open(fork.scene()).claim("ns/p-scratch").unwrap().annotation(SELECTED_NODE),
+        Some("n1")
+    );
     fork.ended("p");
     fork.created("q", "p");
     assert_eq!(passes(&fork, "q"), [true, true]);

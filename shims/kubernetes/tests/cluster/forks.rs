@@ -83,8 +83,8 @@ fn spec(look: Look) -> Value {
     let host = "kubernetes.io/hostname";
     let of_x = json!({"matchLabels": {"team": "x"}});
     let mut far = required("podAntiAffinity", host, "a1");
-    far["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
-        ["namespaceSelector"] = of_x;
+    far["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["namespaceSelector"] =
+        of_x;
     match look.shape {
         0 => json!({"nodeSelector": {"disk": "ssd"}}),
         1 => json!({"tolerations": [{"key": "only", "operator": "Exists"}]}),
@@ -243,8 +243,7 @@ impl Cluster {
             return false;
         }
         let Some(name) = choice.volume() else {
-            claim["metadata"]["annotations"] =
-                json!({"volume.kubernetes.io/selected-node": node});
+            claim["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": node});
             self.set_claim(claim);
             return true;
         };
