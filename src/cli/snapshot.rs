@@ -57,6 +57,20 @@ pub(super) async fn run(cluster: &mut Cluster, args: &SnapshotArgs) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
+/// Takes a snapshot of the resource manager that is meant, for another command.
+#[cfg(feature = "simulator")]
+pub(super) async fn bytes(cluster: &mut Cluster) -> anyhow::Result<Vec<u8>> {
+    let request = v1::SnapshotParameters { rm_id: cluster.rm.clone(), ..Default::default() };
+    let mut parts = cluster.metrics.get_snapshot(request).await?.into_inner();
+    let (mut bytes, mut is_whole) = (Vec::new(), false);
+    while let Some(part) = parts.message().await? {
+        bytes.extend_from_slice(&part.data);
+        is_whole = part.last;
+    }
+    anyhow::ensure!(is_whole, "the snapshot ended before its last part");
+    Ok(bytes)
+}
+
 /// Says in a line what is in the file.
 fn line(figures: &v1::SnapshotFigures, header: Option<&Header>) -> String {
     let v1::SnapshotFigures { bytes, nodes, applications, allocations, requests, step } = figures;

@@ -13,11 +13,13 @@ use monoceros_actors::config::config_map;
 use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::tags::run_time_limit;
 
-use super::connect::ConnectArgs;
+use super::cluster::Cluster;
+use super::connect::{self, ConnectArgs};
 use super::output::{self, WrongLine};
+use super::snapshot;
 use crate::logging::{clean_json, clean_lines};
 use crate::replay::folder::make_writable;
-use crate::whatif::{self, AddedNodes, Changes, Options, Submission};
+use crate::whatif::{self, AddedNodes, Changes, Options, SourceError, Submission};
 use crate::{input, validate};
 
 /// The exit code if something is evicted that is not evicted without the changes.
@@ -160,27 +162,24 @@ fn queue_text(path: &Path) -> anyhow::Result<Option<String>> {
 
 /// Returns the state of the resource manager that is meant.
 fn image(args: &WhatIfArgs, connect: &ConnectArgs) -> anyhow::Result<ResourceManagerImage> {
-    let mut images = images(args, connect)?;
-    let rm = connect.rm();
-    if !rm.is_empty() {
-        images.retain(|image| image.configuration.rm_id == rm);
-    }
-    match images.len() {
-        1 => Ok(images.remove(0)),
-        0 if rm.is_empty() => anyhow::bail!("no resource manager is in the snapshot"),
-        0 => anyhow::bail!("resource manager `{rm}` is not in the snapshot"),
-        _ => {
-            let ids = images.iter().map(|image| format!("`{}`", image.configuration.rm_id));
-            let ids = ids.collect::<Vec<_>>().join(", ");
-            Err(WrongLine(format!("say with --rm which one is meant: {ids}")).into())
+    let bytes = match &args.snapshot {
+        Some(path) => {
+            let unreadable = || format!("cannot read `{}`", path.display());
+            whatif::read_snapshot(path).with_context(unreadable)?
         }
-    }
+        None => connect::run(connect, taken(connect))?,
+    };
+    whatif::image_in(&bytes, &connect.rm()).map_err(|error| match error {
+        SourceError::Several(_) => WrongLine(error.to_string()).into(),
+        error => anyhow::Error::from(error),
+    })
 }
 
-/// Reads the snapshot, or takes one from the scheduler that runs.
-fn images(args: &WhatIfArgs, _: &ConnectArgs) -> anyhow::Result<Vec<ResourceManagerImage>> {
-    let Some(path) = &args.snapshot else {
-        anyhow::bail!("this build takes no snapshot from a scheduler: give one with --snapshot");
-    };
-    anyhow::bail!("this build cannot read the snapshot `{}`", path.display())
+/// Takes a snapshot of the scheduler that runs.
+async fn taken(connect: &ConnectArgs) -> anyhow::Result<Vec<u8>> {
+    let mut cluster = Cluster::connect(connect).await?;
+    match snapshot::bytes(&mut cluster).await {
+        Err(error) => Err(cluster.name_managers(error).await),
+        bytes => bytes,
+    }
 }

@@ -43,12 +43,15 @@ mod wishes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
 
 use crate::cli::output;
 use crate::logging::clean_lines;
 use crate::replay::compare::Comparison;
 use crate::replay::folder::{make_writable, write_files};
-use crate::{input, validate};
+use crate::{input, validate, whatif};
 
 use figures::figures;
 use files::{comparison_files, report_files};
@@ -83,6 +86,22 @@ pub struct SimulateArgs {
     #[arg(long, num_args = 2, value_names = ["A.yaml", "B.yaml"], conflicts_with = "queues")]
     pub compare: Option<Vec<PathBuf>>,
 
+    /// Goes on from this snapshot of a scheduler, in place of a trace; its pods end as they are
+    /// expected to.
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["nodes", "pods", "wishes", "queues", "compare", "seed",
+                                "no_reservations", "all_preempt", "keep_progress"])]
+    pub snapshot: Option<PathBuf>,
+
+    /// How far to go on from a snapshot, in hours.
+    #[arg(long, value_name = "HOURS", requires = "snapshot", default_value_t = 24,
+          value_parser = clap::value_parser!(u32).range(1..=LONGEST_HORIZON))]
+    pub horizon: u32,
+
+    /// The resource manager of the snapshot, where there are several.
+    #[arg(long = "of", value_name = "RM", requires = "snapshot")]
+    pub rm: Option<String>,
+
     /// Shuffles pods that are created in the same second, and makes the made-up trace. With 0,
     /// pods of one second come in the order of their rows.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -110,6 +129,8 @@ pub struct SimulateArgs {
     pub keep_progress: bool,
 }
 
+/// A year, in hours.
+const LONGEST_HORIZON: i64 = 366 * 24;
 /// A day, in seconds.
 const LONGEST_LEAVE: i64 = 86_400;
 
@@ -125,6 +146,9 @@ enum Reservations {
 ///
 /// It makes its own runtime, so it must not be called within one.
 pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.snapshot {
+        return go_on(path, &args);
+    }
     let trace = Arc::new(trace_of(&args)?);
     let options = ReplayOptions {
         reservations: if args.no_reservations {
@@ -161,6 +185,25 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     };
     let place = args.report.join("index.html");
     output::write(&format!("{}The report is in {}\n", clean_lines(&summary), place.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Goes on from a snapshot, writes the report and prints a summary.
+fn go_on(path: &Path, args: &SimulateArgs) -> anyhow::Result<ExitCode> {
+    make_writable(&args.report)?;
+    let unreadable = || format!("cannot read `{}`", path.display());
+    let snapshot = whatif::read_snapshot(path).with_context(unreadable)?;
+    let image = whatif::image_in(&snapshot, args.rm.as_deref().unwrap_or_default())?;
+    let options = whatif::Options {
+        horizon: Duration::from_secs(u64::from(args.horizon) * 3_600),
+        leave_after: Duration::from_secs(args.confirm_after.into()),
+        ..whatif::Options::default()
+    };
+    let ahead = whatif::ahead(&image, &options)?;
+    ahead.write(&args.report)?;
+    let place = args.report.join("index.html");
+    let text = format!("{}\nThe report is in {}\n", ahead.text(), place.display());
+    output::write(&clean_lines(&text))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,7 @@ use monoceros_actors::rfc3339;
 use serde::Serialize;
 
 use super::answer::{Asked, Gathered, NeverRow, Series, Share, SideTotals};
-use super::summary::{durations_line, never};
+use super::summary::{durations_line, never, span};
 use super::{Options, WhatIfError, check, course, join, milliseconds, spawn};
 use crate::replay::charts::{Axis, MOST_LINES, Plot, TimeAxis, line};
 use crate::replay::folder::{make_writable, write_files};
@@ -49,7 +49,7 @@ struct Row {
 /// Goes on from an image without changes. Blocks until the horizon is reached.
 pub fn ahead(image: &ResourceManagerImage, options: &Options) -> Result<Ahead, WhatIfError> {
     check(options)?;
-    let history = join(spawn(image.clone(), None, course(options, 0)))?;
+    let history = join(spawn(image.clone(), None, course(image, options, 0)?))?;
     let asked = Asked {
         rm: image.configuration.rm_id.clone(),
         at_ns: image.at_ns(),
@@ -79,7 +79,7 @@ impl Ahead {
     pub fn text(&self) -> String {
         let SideTotals { at_once, started, evicted, waiting, .. } = self.totals;
         let lines = [
-            format!("from the snapshot of {}, {} ahead", rfc3339(self.at), duration(self.horizon)),
+            format!("from the snapshot of {}, {} ahead", rfc3339(self.at), span(self.horizon)),
             format!("started: {started}, {at_once} of them at once; evicted: {evicted}"),
             format!("waiting at the end: {waiting}"),
             durations_line(&self.totals),

@@ -46,6 +46,9 @@ pub struct Answer {
     pub(super) n_evicted_only_in_b: usize,
     pub(super) a: SideTotals,
     pub(super) b: SideTotals,
+    /// The number of requests in B whose predicates are unknown, so that they pass. `None`: those of
+    /// all requests pass, since the snapshot has none.
+    pub(super) unknown_predicates: Option<usize>,
     /// Nodes and applications of the question that were refused.
     pub(super) refused: Vec<String>,
     /// What is evicted in B only.
@@ -283,6 +286,7 @@ impl Gathered {
             n_evicted_only_in_b,
             a: totals(first_a),
             b: totals(first_b),
+            unknown_predicates: first_b.unknown_asks,
             refused: first_b.refused.clone(),
             evicted,
             starts,

@@ -102,8 +102,9 @@ pub(super) struct Resolved {
     pub(super) nodes: Vec<si::NodeInfo>,
     /// The ids of removed nodes.
     pub(super) removed: Vec<String>,
-    /// The capacity of each added node.
-    added: Vec<Resources>,
+    /// Each added node, and the one that it is like.
+    added: Vec<(String, String)>,
+    added_capacity: Vec<Resources>,
     /// Applications that end, with their partitions.
     pub(super) released: Vec<(Arc<str>, si::RemoveApplicationRequest)>,
     pub(super) applications: Vec<si::AddApplicationRequest>,
@@ -198,7 +199,12 @@ impl Resolved {
     }
 
     pub(super) fn added_capacity(&self) -> impl Iterator<Item = &Resources> {
-        self.added.iter()
+        self.added_capacity.iter()
+    }
+
+    /// Returns each added node with the one that it is like.
+    pub(super) fn added_nodes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.added.iter().map(|(id, like)| (&**id, &**like))
     }
 
     /// Returns the partition with this name in a message.
@@ -233,7 +239,8 @@ impl Resolved {
                 }
             };
             self.nodes.push(like.like_it(&id));
-            self.added.push(like.capacity().clone());
+            self.added.push((id, added.like.clone()));
+            self.added_capacity.push(like.capacity().clone());
         }
         Ok(())
     }

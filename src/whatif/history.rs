@@ -24,6 +24,8 @@ pub(super) struct History {
     pub(super) reasons: BTreeMap<usize, Reason>,
     /// Nodes and applications that were refused, with the reason.
     pub(super) refused: Vec<String>,
+    /// The number of requests whose predicates are unknown, so that they pass. `None`: those of all.
+    pub(super) unknown_asks: Option<usize>,
 }
 
 /// An application.

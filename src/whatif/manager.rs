@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_actors::Resources;
 use monoceros_actors::image::{ImagedRequest, ResourceManagerImage};
+use monoceros_actors::{ForkedPredicates, Resources};
 use monoceros_proto::si::v1 as si;
 
 use super::changes::SubmittedAsk;
@@ -69,6 +69,7 @@ enum Source {
 
 /// A key that is pending.
 struct Asked {
+    key: Arc<str>,
     work: usize,
     since: i64,
     /// The eviction because of which it is asked for again.
@@ -98,6 +99,7 @@ enum RunState {
 /// The resource manager of a replay.
 pub(super) struct Manager {
     durations: Durations,
+    predicates: Option<Arc<dyn ForkedPredicates>>,
     /// How long an allocation needs to leave, in milliseconds.
     leave_after: i64,
     horizon: i64,
@@ -143,9 +145,11 @@ impl Manager {
         durations: Durations,
         usage: Usage,
         (leave_after, horizon): (i64, i64),
+        predicates: Option<Arc<dyn ForkedPredicates>>,
     ) -> Self {
         let mut manager = Self {
             durations,
+            predicates,
             leave_after,
             horizon,
             applications: Vec::new(),
@@ -240,7 +244,8 @@ impl Manager {
         let work = Work { history, source, resources, amount, limit, n_runs: 0, n_keys: 0 };
         self.works.push(work);
         let number = self.works.len() - 1;
-        let asked = Asked { work: number, since: 0, replaces: None, left: 0 };
+        let asked =
+            Asked { key: Arc::clone(&key), work: number, since: 0, replaces: None, left: 0 };
         self.add_key(application, key, asked);
         number
     }
@@ -354,6 +359,9 @@ impl Manager {
     /// Ends an allocation.
     fn end(&mut self, at: i64, number: usize) {
         self.runs[number].state = RunState::Over;
+        if let Some(predicates) = &self.predicates {
+            predicates.ended(&self.runs[number].key);
+        }
         let Run { work, uuid, key, .. } = &self.runs[number];
         let (work, name) = (*work, if uuid.is_empty() { key } else { uuid });
         let name = (self.works[work].history.application, Arc::clone(name));
@@ -444,12 +452,16 @@ impl Manager {
             Source::Submitted(ask) => si::AllocationAsk::clone(ask),
         };
         key.as_ref().clone_into(&mut ask.allocation_key);
+        if let Some(predicates) = &self.predicates {
+            predicates.created(&key, &self.runs[run].key);
+        }
         ask.max_allocations = 1;
         requests.asks.push(ask);
         if let Some(eviction) = eviction {
             self.evictions[eviction].is_asked_anew = true;
         }
-        let asked = Asked { work: number, since: at, replaces: eviction, left: 1 };
+        let asked =
+            Asked { key: Arc::clone(&key), work: number, since: at, replaces: eviction, left: 1 };
         self.add_key(application, key, asked);
     }
 
@@ -497,7 +509,7 @@ impl Manager {
         let Some(asked) = asked else {
             return Err(ReplayError::Unknown(format!("request `{key}`")));
         };
-        let Asked { work, since, replaces, left } = &mut self.asked[asked];
+        let Asked { work, since, replaces, left, .. } = &mut self.asked[asked];
         let (work, wait, replaces) = (*work, at - *since, *replaces);
         *left = left.saturating_sub(1);
         let history = &mut self.works[work].history;
@@ -590,8 +602,11 @@ impl Manager {
                 self.by_key.get(&(number, Arc::from(key))).copied().into_iter().collect()
             };
             for asked in keys {
-                let Asked { left, work, .. } = &mut self.asked[asked];
+                let Asked { key, left, work, .. } = &mut self.asked[asked];
                 let was_pending = std::mem::take(left) > 0;
+                if let (true, Some(predicates)) = (was_pending, &self.predicates) {
+                    predicates.ended(key);
+                }
                 if let (true, Some(reason)) = (was_pending, reason) {
                     self.works[*work].history.refused = Some(reason.to_owned());
                 }

@@ -4,7 +4,7 @@
 //! The scheduler that runs is not touched: a replay goes on from an image of it, in virtual time,
 //! with the same actors. `docs/what-if.md` explains the answer, and what it does not know.
 //!
-//! Reading order: `changes` (the question), `durations`, `recorder`, `usage`, `manager` and `replay`
+//! Reading order: `source` (the snapshot), `changes` (the question), `durations`, `recorder`, `usage`, `manager` and `replay`
 //! (a replay), `history` (what became of all work), `answer` (two of them, side by side), `summary`
 //! and `report` (output), `ahead` (one replay, without a question).
 //!
@@ -20,6 +20,7 @@ mod manager;
 mod recorder;
 mod replay;
 mod report;
+mod source;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,7 @@ use std::thread;
 use std::time::Duration;
 
 use monoceros_actors::image::ResourceManagerImage;
-use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerBuilder};
+use monoceros_actors::{ForkedPredicates, Scheduler, SchedulerBuilder};
 
 pub use self::ahead::{Ahead, ahead};
 pub use self::answer::Answer;
@@ -39,6 +40,7 @@ pub use self::changes::{AddedNodes, ChangeError, Changes, Submission};
 pub use self::durations::DurationCounts;
 pub use self::replay::ReplayError;
 pub use self::report::write as write_report;
+pub use self::source::{SourceError, image_in, read_snapshot};
 
 use self::answer::{Asked, Gathered};
 use self::changes::Resolved;
@@ -51,9 +53,6 @@ use crate::replay::virtual_time::in_virtual_time;
 pub const HORIZON_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// The most runs of a question.
 pub const RUNS_MAX: u32 = 1_000;
-
-/// Builds the predicates of a resource manager for a replay: a fresh state for each.
-pub type MakeShim = Arc<dyn Fn() -> Arc<dyn ResourceManagerCallback> + Send + Sync>;
 
 /// How a question is answered.
 #[derive(Clone)]
@@ -68,8 +67,6 @@ pub struct Options {
     pub leave_after: Duration,
     /// The settings of the scheduler that goes on.
     pub scheduler: SchedulerBuilder,
-    /// The predicates. `None`: all pass.
-    pub shim: Option<MakeShim>,
     /// Set by whoever does not wait for the answer any more.
     pub cancelled: Arc<AtomicBool>,
 }
@@ -82,7 +79,6 @@ impl Default for Options {
             seed: 0,
             leave_after: Duration::from_secs(1),
             scheduler: Scheduler::builder(),
-            shim: None,
             cancelled: Arc::default(),
         }
     }
@@ -100,6 +96,9 @@ pub enum WhatIfError {
     /// There are no runs, or too many.
     #[error("there are 1 to {RUNS_MAX} runs")]
     Runs,
+    /// The predicates of the snapshot cannot be used.
+    #[error("{0}")]
+    Mirror(String),
     /// A replay could not be made.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -149,12 +148,12 @@ fn both(
     options: &Options,
     run: u32,
 ) -> Result<(History, History), WhatIfError> {
-    let replays = [None, Some(Arc::clone(changes))].map(|changes| {
-        // Nobody reads why something waits without the changes.
-        let course = Course { explains: changes.is_some(), ..course(options, run) };
-        spawn(image.clone(), changes, course)
-    });
-    let [a, b] = replays.map(join);
+    // Nobody reads why something waits without the changes.
+    let of_a = Course { explains: false, ..course(image, options, run)? };
+    let of_b = course(image, options, run)?;
+    let a = spawn(image.clone(), None, of_a);
+    let b = spawn(image.clone(), Some(Arc::clone(changes)), of_b);
+    let (a, b) = (join(a), join(b));
     Ok((a?, b?))
 }
 
@@ -176,18 +175,39 @@ fn join(spawned: Spawned) -> Result<History, WhatIfError> {
     Ok(done.map_err(|error| WhatIfError::Broken(format!("{error:#}")))??)
 }
 
-fn course(options: &Options, run: u32) -> Course {
+fn course(
+    image: &ResourceManagerImage,
+    options: &Options,
+    run: u32,
+) -> Result<Course, WhatIfError> {
     // A run is the same whatever the number of runs is.
     let seed = options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(run));
-    Course {
+    Ok(Course {
         builder: options.scheduler.clone(),
-        shim: options.shim.as_ref().map(|make| make()),
+        predicates: predicates(image)?,
         horizon: milliseconds(options.horizon),
         leave_after: milliseconds(options.leave_after),
         explains: true,
         draw: if options.runs == 1 { Draw::Median } else { Draw::Seed(seed) },
         cancelled: Arc::clone(&options.cancelled),
-    }
+    })
+}
+
+/// Returns a fork of the predicates that the image has, if there are any and this build reads them.
+#[cfg(feature = "kubernetes")]
+fn predicates(
+    image: &ResourceManagerImage,
+) -> Result<Option<Arc<dyn ForkedPredicates>>, WhatIfError> {
+    let Some(mirror) = &image.mirror else { return Ok(None) };
+    let fork = monoceros_kubernetes::fork::Fork::from_mirror(mirror);
+    let fork = fork.map_err(|error| WhatIfError::Mirror(error.to_string()))?;
+    Ok(Some(Arc::new(fork)))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with the feature")]
+fn predicates(_: &ResourceManagerImage) -> Result<Option<Arc<dyn ForkedPredicates>>, WhatIfError> {
+    Ok(None)
 }
 
 fn milliseconds(duration: Duration) -> i64 {

@@ -1,15 +1,16 @@
 //! The callback of a replayed resource manager: it records what the scheduler tells, with its time.
 //!
 //! The scheduler calls it from its own tasks and must not wait, so that decisions are only recorded,
-//! and the replay reads them between two steps. Predicates are answered by the
-//! [`Shim`](super::Shim) of the replay; without one, all pass.
+//! and the replay reads them between two steps. Predicates are answered by the fork of the resource
+//! manager's own, if the image has one; else all pass.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use monoceros_actors::config::{DEFAULT_PARTITION, plain_name};
 use monoceros_actors::{
-    AllocationNotices, Assumed, Fits, Preferences, ResourceManagerCallback, ScaleUpNotice,
+    AllocationNotices, Assumed, Fits, ForkedPredicates, Preferences, ResourceManagerCallback,
+    ScaleUpNotice,
 };
 use monoceros_proto::si::v1 as si;
 use tokio::sync::Notify;
@@ -64,19 +65,19 @@ pub(super) struct Released {
 pub(super) struct Recorder {
     /// The names of the partitions, as in messages.
     partitions: Vec<Arc<str>>,
-    shim: Option<Arc<dyn ResourceManagerCallback>>,
+    predicates: Option<Arc<dyn ForkedPredicates>>,
     // Locked for a push or a swap, never across a call or an await.
     told: Mutex<Vec<(Instant, Told)>>,
     wake: Notify,
 }
 
 impl Recorder {
-    /// Records what is told of these partitions. `shim` answers predicates.
+    /// Records what is told of these partitions. Without `predicates` all pass.
     pub(super) fn new(
         partitions: Vec<Arc<str>>,
-        shim: Option<Arc<dyn ResourceManagerCallback>>,
+        predicates: Option<Arc<dyn ForkedPredicates>>,
     ) -> Self {
-        Self { partitions, shim, told: Mutex::default(), wake: Notify::new() }
+        Self { partitions, predicates, told: Mutex::default(), wake: Notify::new() }
     }
 
     /// Returns what was told since the last call, in order, each with its virtual time.
@@ -123,6 +124,9 @@ impl Recorder {
 impl ResourceManagerCallback for Recorder {
     fn allocations(&self, decided: AllocationNotices<'_>) {
         for new in decided.new_allocations() {
+            if let Some(predicates) = &self.predicates {
+                predicates.started(new.allocation_key(), new.node_id());
+            }
             self.record(Told::Started(Started {
                 partition: self.partition(new.partition_name()),
                 application: Arc::clone(new.application_id()),
@@ -186,37 +190,37 @@ impl ResourceManagerCallback for Recorder {
     }
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
-        self.shim.as_ref().map_or(Ok(()), |shim| shim.predicates(args))
+        self.predicates.as_ref().map_or(Ok(()), |fork| fork.predicates(args))
     }
 
     fn hold_predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
-        self.shim.as_ref().map_or(Ok(()), |shim| shim.hold_predicates(args))
+        self.predicates.as_ref().map_or(Ok(()), |fork| fork.hold_predicates(args))
     }
 
     fn preferences(&self, allocation_key: &str) -> Preferences {
-        self.shim.as_ref().map_or(Preferences::None, |shim| shim.preferences(allocation_key))
+        self.predicates.as_ref().map_or(Preferences::None, |fork| fork.preferences(allocation_key))
     }
 
     fn preference(&self, args: &si::PredicatesArgs) -> i64 {
-        self.shim.as_ref().map_or(0, |shim| shim.preference(args))
+        self.predicates.as_ref().map_or(0, |fork| fork.preference(args))
     }
 
     fn fits(&self, application_id: &str, allocation_key: &str, task_group_name: &str) -> Fits {
-        let fits = |shim: &Arc<dyn ResourceManagerCallback>| {
-            shim.fits(application_id, allocation_key, task_group_name)
+        let fits = |fork: &Arc<dyn ForkedPredicates>| {
+            fork.fits(application_id, allocation_key, task_group_name)
         };
-        self.shim.as_ref().map_or(Fits::Unknown, fits)
+        self.predicates.as_ref().map_or(Fits::Unknown, fits)
     }
 
     fn assumed(&self, what: &Assumed<'_>) {
-        if let Some(shim) = &self.shim {
-            shim.assumed(what);
+        if let Some(fork) = &self.predicates {
+            fork.assumed(what);
         }
     }
 
     fn forgotten(&self, what: &Assumed<'_>) {
-        if let Some(shim) = &self.shim {
-            shim.forgotten(what);
+        if let Some(fork) = &self.predicates {
+            fork.forgotten(what);
         }
     }
 
@@ -224,8 +228,8 @@ impl ResourceManagerCallback for Recorder {
         &self,
         args: &si::PreemptionPredicatesArgs,
     ) -> si::PreemptionPredicatesResponse {
-        if let Some(shim) = &self.shim {
-            return shim.preemption_predicates(args);
+        if let Some(fork) = &self.predicates {
+            return fork.preemption_predicates(args);
         }
         let index = if args.preempt_allocation_keys.is_empty() { -1 } else { args.start_index };
         si::PreemptionPredicatesResponse { success: true, index }

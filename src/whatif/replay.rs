@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::{
-    ConfigurationError, RegisterError, ResourceManagerCallback, SchedulerBuilder, SchedulerHandle,
-    StartError, UpdateError,
+    ConfigurationError, ForkedPredicates, Invalidation, RegisterError, SchedulerBuilder,
+    SchedulerHandle, StartError, UpdateError,
 };
 use monoceros_proto::si::v1 as si;
 
@@ -61,7 +61,8 @@ pub enum ReplayError {
 #[derive(Clone)]
 pub(super) struct Course {
     pub(super) builder: SchedulerBuilder,
-    pub(super) shim: Option<Arc<dyn ResourceManagerCallback>>,
+    /// What answers predicates. `None`: all pass.
+    pub(super) predicates: Option<Arc<dyn ForkedPredicates>>,
     pub(super) horizon: i64,
     pub(super) leave_after: i64,
     pub(super) draw: Draw,
@@ -95,6 +96,7 @@ pub(super) struct Replay {
     scheduler: SchedulerHandle,
     rm: String,
     pub(super) recorder: Arc<Recorder>,
+    predicates: Option<Arc<dyn ForkedPredicates>>,
     manager: Manager,
     clock: Clock,
     horizon: i64,
@@ -118,12 +120,14 @@ impl Replay {
         let added = changes.iter().flat_map(|changes| changes.added_capacity());
         let usage = Usage::new(capacity.iter().chain(added), course.horizon);
         let times = (course.leave_after, course.horizon);
-        let manager = Manager::new(image, durations, usage, times);
+        let predicates = course.predicates.clone();
+        let manager = Manager::new(image, durations, usage, times, predicates.clone());
         let names = image.partitions.iter().map(|partition| Arc::from(partition.plain_name()));
         Self {
             scheduler,
             rm: image.configuration.rm_id.clone(),
-            recorder: Arc::new(Recorder::new(names.collect(), course.shim.clone())),
+            recorder: Arc::new(Recorder::new(names.collect(), predicates.clone())),
+            predicates,
             manager,
             clock: Clock::start(0),
             horizon: course.horizon,
@@ -139,6 +143,10 @@ impl Replay {
         }
         for node in &changes.removed {
             self.manager.node_removed(node);
+        }
+        if let Some(predicates) = &self.predicates {
+            changes.removed.iter().for_each(|node| predicates.node_removed(node));
+            changes.added_nodes().for_each(|(node, like)| predicates.node_added(node, like));
         }
         if !changes.nodes.is_empty() {
             let (nodes, rm_id) = (changes.nodes.clone(), self.rm.clone());
@@ -232,6 +240,10 @@ impl Replay {
             };
             self.scheduler.update_allocation(request).await?;
         }
+        if self.predicates.as_ref().is_some_and(|predicates| predicates.take_unblocked()) {
+            let all = Invalidation { all: true, ..Invalidation::default() };
+            self.scheduler.control(&self.rm).await?.invalidate(all);
+        }
         if !asks.is_empty() {
             let request = si::AllocationRequest { asks, rm_id: rm_id(), ..Default::default() };
             self.scheduler.update_allocation(request).await?;
@@ -258,6 +270,7 @@ impl Replay {
         }
         let Ended { applications, works, starts, evictions, running, started, usage, refused } =
             self.manager.finish();
+        let unknown_asks = self.predicates.map(|predicates| predicates.unknown_asks());
         let held = usage.finish();
         Ok(History {
             applications,
@@ -269,6 +282,7 @@ impl Replay {
             held,
             reasons,
             refused,
+            unknown_asks,
         })
     }
 }

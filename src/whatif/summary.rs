@@ -29,7 +29,7 @@ impl Answer {
             lines.push(format!("and {} more changes", self.changes.len() - GROUPS));
         }
         let runs = if self.runs == 1 { String::new() } else { format!(", {} runs", self.runs) };
-        let (at, horizon) = (rfc3339(self.at), duration(self.horizon));
+        let (at, horizon) = (rfc3339(self.at), span(self.horizon));
         lines.push(format!("from the snapshot of {at}, {horizon} ahead{runs}"));
         lines.extend(self.refused.iter().take(GROUPS).map(|refused| format!("refused: {refused}")));
         if !self.evicted.is_empty() {
@@ -38,7 +38,11 @@ impl Answer {
         lines.push(self.at_once());
         lines.push(self.times());
         lines.push(self.never_line());
-        lines.push(durations_line(&self.b));
+        let mut known = durations_line(&self.b);
+        if let Some(n) = self.unknown_predicates.filter(|n| *n > 0) {
+            let _ = write!(known, "; predicates of {n} requests unknown: they pass");
+        }
+        lines.push(known);
         lines
     }
 
@@ -74,7 +78,8 @@ impl Answer {
             return line + "; none of it starts again";
         }
         let median = duration(again[(again.len() - 1) / 2]);
-        let _ = write!(line, "; {} start again, after {median} (median)", again.len());
+        let starts = if again.len() == 1 { "starts" } else { "start" };
+        let _ = write!(line, "; {} {starts} again, after {median} (median)", again.len());
         line
     }
 
@@ -106,7 +111,7 @@ impl Answer {
 
     fn never_line(&self) -> String {
         let Differences { only_in_a, only_in_b, in_neither, .. } = self.differences;
-        let horizon = duration(self.horizon);
+        let horizon = span(self.horizon);
         let mut line =
             format!("requests that do not start within {horizon}: {}", only_in_a + in_neither);
         if only_in_a > 0 {
@@ -176,6 +181,15 @@ fn grounds(row: &EvictedRow) -> String {
         "nodeRemoved" => "with a removed node".to_owned(),
         _ => "for other reasons".to_owned(),
     }
+}
+
+/// Formats a horizon: in whole hours up to three days.
+pub(super) fn span(seconds: f64) -> String {
+    let hours = seconds / 3_600.0;
+    if hours.fract() == 0.0 && (1.0..=72.0).contains(&hours) {
+        return format!("{hours} h");
+    }
+    duration(seconds)
 }
 
 fn time(at: Option<f64>) -> String {

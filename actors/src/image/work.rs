@@ -13,16 +13,15 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::allocations::{Allocation, Leaving, Pairing};
 use monoceros_rules::applications::application::Application as Book;
 use monoceros_rules::specs::ask::{AskSpec, Form};
+use monoceros_rules::specs::tags::{CREATED_NS, CREATION_TIME};
 use monoceros_rules::values::resources::Resources;
 
-use super::PartitionImage;
+use super::{PartitionImage, constraints};
 use crate::node::NodeImage;
 use crate::notices::amount;
 
 /// The attribute of a node with the name of its partition.
 const NODE_PARTITION: &str = "si/node-partition";
-/// The tag with the creation time of a request.
-const CREATION_TIME: &str = "creationTime";
 
 /// A node of an image.
 #[derive(Clone, Copy)]
@@ -228,7 +227,7 @@ impl ImagedRequest {
     pub fn ask_anew(&self, partition: &str, application: &str, key: &str) -> si::AllocationAsk {
         let spec = &self.0;
         let tags = spec.tags.iter().flat_map(|tags| tags.iter());
-        let tags = tags.filter(|(name, _)| **name != *CREATION_TIME);
+        let tags = tags.filter(|(name, _)| ![CREATION_TIME, CREATED_NS].contains(name));
         let timeout = spec.execution_timeout_ms.map_or(0, std::num::NonZero::get);
         si::AllocationAsk {
             allocation_key: key.to_owned(),
@@ -246,7 +245,7 @@ impl ImagedRequest {
                 allow_preempt_self: spec.preemption.of_itself(),
                 allow_preempt_other: spec.preemption.of_others(),
             }),
-            placement_constraint: None,
+            placement_constraint: spec.constraint.as_deref().map(constraints::written),
         }
     }
 }

@@ -77,7 +77,7 @@ fn script() -> impl Strategy<Value = Vec<Step>> {
 fn course() -> Course {
     Course {
         builder: monoceros_actors::Scheduler::builder(),
-        shim: None,
+        predicates: None,
         horizon: HORIZON,
         leave_after: 1_000,
         draw: Draw::Median,
