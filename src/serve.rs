@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use monoceros_actors::{Scheduler, SchedulerHandle, TraceSink};
+use monoceros_actors::{Scheduler, SchedulerBuilder, SchedulerHandle, TraceSink};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -37,6 +37,7 @@ use crate::logbook::Logbook;
 use crate::logging::LogControl;
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile, TextTarget};
 use crate::reads::Source;
+use crate::rest::WhatIf;
 use crate::run_times::RunTimeFile;
 use crate::security::Security;
 use crate::settings::{Flags, Settings, Values, WrongSettings};
@@ -219,7 +220,8 @@ impl Running {
                 Ok(())
             });
         }
-        let beside = (source.door.clone(), source.logbook.clone());
+        let whatif = WhatIf::new(settings.whatif, replayed_as(&settings));
+        let beside = (source.door.clone(), source.logbook.clone(), whatif);
         let (grpc_access, healthy) = (Arc::clone(access), self.watchdog.health());
         let claims = self.member.as_ref().map(Member::claims);
         let members = members.map(|listener| {
@@ -349,6 +351,14 @@ fn connection_limits(settings: &Settings, descriptors: Descriptors) -> [Limits; 
     ])
 }
 
+/// Returns the settings of the scheduler that a replay has, too: those that decide.
+fn replayed_as(settings: &Settings) -> SchedulerBuilder {
+    let builder = Scheduler::builder().reject_node_updates(settings.nodes.reject_updates);
+    let builder = settings.quotas.apply(settings.limits.apply(builder));
+    let builder = settings.applications.apply(settings.asks.apply(builder));
+    settings.scheduler.apply(builder)
+}
+
 fn start_scheduler(
     settings: &Settings,
     queues: Option<&QueuesFile>,
@@ -356,22 +366,18 @@ fn start_scheduler(
     traces: Option<&Arc<Traces>>,
 ) -> anyhow::Result<SchedulerHandle> {
     let queues = queues.map(QueuesFile::text).unwrap_or_default();
-    let mut builder = Scheduler::builder();
+    let mut builder = replayed_as(settings);
     if let Some(threads) = descriptors.partition_threads() {
         builder = builder.partition_threads(threads);
     }
-    let builder = builder
-        .ingress_items(settings.session.ingress().items.get())
-        .reject_node_updates(settings.nodes.reject_updates)
-        .default_queues(&*queues);
-    let builder = settings.quotas.apply(settings.limits.apply(builder));
-    let builder = settings.applications.apply(settings.asks.apply(builder));
+    let builder =
+        builder.ingress_items(settings.session.ingress().items.get()).default_queues(&*queues);
     let builder = settings.metrics.apply(settings.decisions.apply(builder));
     let mut builder = settings.run_times.apply(builder);
     if let Some(file) = RunTimeFile::of(settings) {
         builder = builder.known_run_times(file.read()?);
     }
-    let builder = settings.scheduler.apply(builder).events(settings.event.of_scheduler());
+    let builder = builder.events(settings.event.of_scheduler());
     let mut builder = users::apply(&settings.users, &queues, builder).context("users")?;
     if let Some(traces) = traces {
         builder = builder.traces(settings.traces.ratio, Arc::clone(traces) as Arc<dyn TraceSink>);

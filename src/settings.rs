@@ -47,6 +47,7 @@ pub use self::session::{
 };
 pub use self::traces::TraceSettings;
 pub use self::users::UserSettings;
+pub use self::whatif::WhatIfSettings;
 use crate::identity::Rule;
 use crate::input::{self, InputError};
 use crate::validate::Fault;
@@ -67,6 +68,7 @@ mod session;
 mod tests;
 mod traces;
 mod users;
+mod whatif;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
@@ -148,6 +150,8 @@ pub struct Settings {
     pub decisions: DecisionSettings,
     /// Run times of allocations.
     pub run_times: RunTimeSettings,
+    /// Questions of what would happen.
+    pub whatif: WhatIfSettings,
     /// Metrics.
     pub metrics: MetricSettings,
     /// Asks.
@@ -378,6 +382,7 @@ impl Settings {
         }
         found.extend(self.scheduler.contradictions());
         found.extend(self.run_times.contradictions());
+        found.extend(self.whatif.contradictions());
         found.extend(self.cluster.contradictions(grpc.address, rest.address));
         let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
         let grace = self.session.delivery_grace;

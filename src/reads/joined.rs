@@ -22,6 +22,8 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::time::{Instant, sleep_until};
 
+#[cfg(feature = "simulator")]
+use super::document::Draft;
 use super::document::{Document, Made};
 use super::door::{Busy, Door, Kind};
 
@@ -92,6 +94,13 @@ where
         F: Future<Output = Result<Made, E>> + Send + 'static,
     {
         self.reading((kind, of.to_owned(), wanted.into()), read).await
+    }
+
+    /// Makes a document that no other request shares.
+    #[cfg(feature = "simulator")]
+    pub(crate) async fn unshared(&self, draft: Draft) -> Result<Arc<Document>, E> {
+        let room = self.door.room(draft.bytes.len()).await?;
+        Ok(Arc::new(Document::new(draft, room, self.door.clone())))
     }
 
     fn reading<F>(
@@ -167,6 +176,7 @@ mod tests {
     use futures::poll;
     use tokio::sync::Semaphore;
 
+    #[cfg(not(feature = "simulator"))]
     use super::super::document::Draft;
     use super::*;
 

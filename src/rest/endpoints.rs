@@ -28,7 +28,7 @@ use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
 use super::{
     Reads, RestEdge, applications, cluster, debug, events, history, page, run_times, searches,
-    sessions, snapshots, validation,
+    sessions, snapshots, validation, whatif,
 };
 use crate::identity::Identity;
 use crate::in_force::InForce;
@@ -62,6 +62,7 @@ pub(super) async fn reply<S: Reads>(
             let body = whole(body, edge.max_body_bytes).await?;
             json(validation::outcome(source, body).await).await
         }
+        Endpoint::WhatIf => whatif::answer(edge, body).await,
         Endpoint::Clusters => all_clusters(edge, caller).await,
         Endpoint::Partitions => all_partitions(edge, caller).await,
         Endpoint::PlacementRules { partition } => {
@@ -420,7 +421,7 @@ fn version(present: &ConfigurationSnapshot) -> String {
 }
 
 /// Reads the whole body, up to `max_bytes`.
-async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+pub(super) async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
     // The length that the request declares.
     if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > max_bytes) {
         return Err(Failure::BodyTooLarge(max_bytes));

@@ -1,5 +1,7 @@
 //! Failures of handlers, with their status. Scripts compare the texts.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use monoceros_actors::{ConfigurationError, DecisionKind, ExplainError, ReadError, names};
 
@@ -50,6 +52,27 @@ pub(super) enum Failure {
     NotChecked,
     #[error("no history is kept here: `history.bytes` is 0")]
     NoHistory,
+    #[error("what would happen is not answered here: `whatif.enabled` is false")]
+    WhatIfDisabled,
+    #[cfg(not(feature = "simulator"))]
+    #[error("this program was built without answers to what would happen (feature `simulator`)")]
+    WhatIfAbsent,
+    #[error("another question of what would happen is being answered: come back later")]
+    WhatIfBusy,
+    #[error(
+        "no answer within `whatif.deadline` ({0:?}): ask with a nearer `horizon`, with fewer `runs`, or \
+         the command `monoceros whatif`"
+    )]
+    WhatIfLate(Duration),
+    #[error(
+        "`{rm}` has {objects} allocations, requests and nodes, more than `whatif.objects` ({most}): the \
+         command `monoceros whatif` has no such bound"
+    )]
+    WhatIfTooLarge { rm: String, objects: usize, most: usize },
+    #[error("`{field}`: {why}")]
+    Question { field: String, why: String },
+    #[error("{0}")]
+    NoQuestion(String),
     #[error("{name} `{text}` is no time: seconds since the epoch, or negative: before now")]
     HistoryTime { name: &'static str, text: String },
     #[error("from ({from}) is after to ({to}), in seconds since the epoch")]
@@ -121,9 +144,17 @@ impl Failure {
             | Self::GroupNotFound
             | Self::NotChecked
             | Self::NoHistory
+            | Self::WhatIfDisabled
             | Self::RemoteScheduler(_)
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
+            #[cfg(not(feature = "simulator"))]
+            Self::WhatIfAbsent => StatusCode::NOT_FOUND,
+            Self::WhatIfBusy => StatusCode::TOO_MANY_REQUESTS,
+            Self::WhatIfLate(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::WhatIfTooLarge { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::BadEscape(_)
+            | Self::Question { .. }
+            | Self::NoQuestion(_)
             | Self::HistoryTime { .. }
             | Self::HistoryRange { .. }
             | Self::HistoryPoints(_)

@@ -56,10 +56,13 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod validation;
+#[cfg_attr(not(feature = "simulator"), path = "whatif_absent.rs")]
+mod whatif;
 
 pub use probes::serve_probes;
 pub use server::{router_of_service, serve, serve_clients};
 pub use source::Reads;
+pub use whatif::WhatIf;
 
 use events::Pump;
 use failures::Failure;
@@ -73,6 +76,9 @@ use crate::logbook::Logbook;
 use crate::reads::{Door, Joined, qualified};
 use crate::watchdog::{Health, Healthy, Readiness};
 
+/// What an edge shares with others: the bounds of reads and of questions, and the logbook.
+pub type Beside = (Door, Logbook, WhatIf);
+
 /// Default bound on the bytes of documents.
 const READS_BYTES: usize = 256 << 20;
 
@@ -82,14 +88,14 @@ pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
     let healthy = Healthy::fixed(Health::Serving);
     let door = Door::new(READS_BYTES);
     let (logbook, never) = (Logbook::default(), CancellationToken::new());
-    router_until(source, door, logbook, max_body_bytes, healthy, never, Guard::Open)
+    let whatif = WhatIf::off();
+    router_until(source, (door, logbook, whatif), max_body_bytes, healthy, never, Guard::Open)
 }
 
 /// Builds the router with the sources of `/healthz` and the access rules.
 fn router_until<S: Reads>(
     source: S,
-    door: Door,
-    logbook: Logbook,
+    (door, logbook, whatif): Beside,
     max_body_bytes: usize,
     healthy: Healthy,
     stopping: CancellationToken,
@@ -106,6 +112,7 @@ fn router_until<S: Reads>(
         guard,
         joined,
         pump,
+        whatif,
         routing,
     };
     edge.into_router()
@@ -168,6 +175,7 @@ struct RestEdge<S> {
     guard: Guard,
     joined: Joined<Failure>,
     pump: Pump,
+    whatif: WhatIf,
     /// The way to the other members of a cluster. `None` for requests of members.
     routing: Option<Arc<dyn Routing>>,
 }

@@ -159,7 +159,12 @@ pub(super) async fn respond(
     answers: Answers,
     request: &HeaderMap,
 ) -> Response {
-    let is_busy = matches!(reply, Err(Failure::Busy(_) | Failure::NoSnapshot(SnapshotError::Busy)));
+    let is_busy = matches!(
+        reply,
+        Err(Failure::Busy(_)
+            | Failure::NoSnapshot(SnapshotError::Busy)
+            | Failure::WhatIfBusy)
+    );
     let reply = reply.unwrap_or_else(EndpointReply::from);
     let EndpointReply { status, class, document, read, next } = reply;
     let mut response = match class {

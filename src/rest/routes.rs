@@ -21,6 +21,7 @@ pub(super) enum Endpoint {
     Metrics,
     Config,
     ValidateConf,
+    WhatIf,
     Clusters,
     Partitions,
     PlacementRules { partition: String },
@@ -65,7 +66,10 @@ pub(super) enum Answers {
 
 impl Endpoint {
     pub(super) fn answers(&self) -> Answers {
-        if *self == Self::ValidateConf { Answers::Post } else { Answers::Get }
+        match self {
+            Self::ValidateConf | Self::WhatIf => Answers::Post,
+            _ => Answers::Get,
+        }
     }
 
     /// Returns the partition of the endpoint, if it has one.
@@ -97,6 +101,7 @@ impl Endpoint {
             | Self::Metrics
             | Self::Config
             | Self::ValidateConf
+            | Self::WhatIf
             | Self::Clusters
             | Self::Partitions
             | Self::AppHistory
@@ -188,6 +193,7 @@ const TABLE: [RouteRow; 43] = [
     ("/ws/v1/metrics", Right::ReadAll, |_| Endpoint::Metrics),
     ("/ws/v1/config", Right::Read, |_| Endpoint::Config),
     ("/ws/v1/validate-conf", Right::Known, |_| Endpoint::ValidateConf),
+    ("/ws/v1/whatif", Right::ReadAll, |_| Endpoint::WhatIf),
     ("/ws/v1/history/apps", Right::ReadAll, |_| Endpoint::AppHistory),
     ("/ws/v1/history/containers", Right::ReadAll, |_| Endpoint::ContainerHistory),
     ("/ws/v1/scheduler/healthcheck", Right::ReadAll, |_| Endpoint::HealthCheck),

@@ -25,14 +25,13 @@ use tower::{Layer as _, ServiceExt as _};
 use tracing::{debug, info, warn};
 
 use super::events::Pump;
-use super::{Guard, Reads, RestEdge};
+use super::{Beside, Guard, Reads, RestEdge};
 use crate::connections::{Connections, OpenCall};
 use crate::grpc::pace::Pace;
 use crate::grpc::routing::Routing;
 use crate::identity::Access;
 use crate::identity::layer::IdentityLayer;
-use crate::logbook::Logbook;
-use crate::reads::{Door, Joined};
+use crate::reads::Joined;
 use crate::settings::RestSettings;
 use crate::watchdog::Healthy;
 
@@ -48,7 +47,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn serve<S: Reads>(
     connections: Connections,
     source: S,
-    beside: (Door, Logbook),
+    beside: Beside,
     access: Arc<Access>,
     settings: &RestSettings,
     healthy: Healthy,
@@ -73,7 +72,7 @@ pub async fn serve_clients(
 /// without for this process.
 pub fn router_of_service<S: Reads>(
     source: S,
-    (door, logbook): (Door, Logbook),
+    (door, logbook, whatif): Beside,
     settings: &RestSettings,
     healthy: Healthy,
     stopping: CancellationToken,
@@ -91,6 +90,7 @@ pub fn router_of_service<S: Reads>(
         guard,
         joined,
         pump,
+        whatif,
         routing,
     };
     edge.into_router()

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use monoceros_actors::config::ConfigErrors;
+use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::runtimes::RunTimes;
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, DecisionSnapshot, ExplanationSnapshot, GroupSnapshot,
@@ -34,6 +35,11 @@ pub trait Reads: Clone + Send + Sync + 'static {
         &self,
         rm_id: &str,
     ) -> impl Future<Output = Result<ConfigurationSnapshot, ConfigurationError>> + Send;
+    /// Returns the state of a resource manager. An empty id is the only one.
+    fn image(
+        &self,
+        rm_id: &str,
+    ) -> impl Future<Output = Result<ResourceManagerImage, ConfigurationError>> + Send;
     /// Returns the checksum of a configuration text, or its errors.
     fn check_configuration(
         &self,
@@ -171,6 +177,10 @@ impl Reads for SchedulerHandle {
         rm_id: &str,
     ) -> Result<ConfigurationSnapshot, ConfigurationError> {
         self.configuration(rm_id).await
+    }
+
+    async fn image(&self, rm_id: &str) -> Result<ResourceManagerImage, ConfigurationError> {
+        self.image(rm_id).await
     }
 
     async fn check_configuration(

@@ -288,6 +288,17 @@ fn a_cluster_is_off_by_default_and_set_by_environment() {
 }
 
 #[test]
+fn what_if_is_off_and_has_a_deadline() {
+    let settings = with_file("").unwrap().whatif;
+    assert_eq!((settings.enabled, settings.objects), (false, 1_000_000));
+    assert_eq!(settings.deadline, Duration::from_secs(60));
+    let settings = with_file("[whatif]\nenabled = true\ndeadline = \"5m\"\n").unwrap().whatif;
+    assert_eq!((settings.enabled, settings.deadline), (true, Duration::from_secs(300)));
+    let error = with_file("[whatif]\ndeadline = 0\n").unwrap_err().to_string();
+    assert!(error.contains("`whatif.deadline` is 0"), "{error}");
+}
+
+#[test]
 fn run_times_have_bounds() {
     let with = |lines: &str| {
         let read = with_file(&format!("[run_times]\n{lines}"));

@@ -74,7 +74,7 @@ impl Watched {
         let (access, health) = (Arc::clone(&security.access), watchdog.health());
         let logbook = Logbook::begin(&handle, &settings, &stop).await;
         let source = Source { logbook: logbook.clone(), ..Source::new(handle.clone(), &settings) };
-        let beside = (source.door.clone(), logbook);
+        let beside = (source.door.clone(), logbook, rest::WhatIf::off());
         let (scheduler, stopping, of_rest) = (handle.clone(), stop.clone(), settings.clone());
         tokio::spawn(async move {
             rest::serve(http, scheduler, beside, access, &of_rest.rest, health, stopping).await

@@ -37,8 +37,7 @@ async fn health_reports_stuck_lost_and_stopping() {
         let healthy = Healthy::fixed(health);
         let router = router_until(
             RUNNING,
-            Door::new(1 << 20),
-            Logbook::default(),
+            beside(WhatIf::off()),
             MAX_BODY,
             healthy,
             CancellationToken::new(),
@@ -50,8 +49,8 @@ async fn health_reports_stuck_lost_and_stopping() {
     }
     let stopping = CancellationToken::new();
     stopping.cancel();
-    let (door, logbook) = (Door::new(1 << 20), Logbook::default());
-    let leaving = router_until(RUNNING, door, logbook, MAX_BODY, serving(), stopping, Guard::Open)
+    let beside = beside(WhatIf::off());
+    let leaving = router_until(RUNNING, beside, MAX_BODY, serving(), stopping, Guard::Open)
         .oneshot(get())
         .await
         .unwrap();
@@ -84,8 +83,7 @@ async fn as_whom(token: &str, method: &str, path: &str, open_metrics: bool) -> R
     let guard = Guard::Rules { open_metrics };
     let router = router_until(
         RUNNING,
-        Door::new(1 << 20),
-        Logbook::default(),
+        beside(WhatIf::off()),
         MAX_BODY,
         serving(),
         CancellationToken::new(),
@@ -182,8 +180,7 @@ async fn unknown_callers_get_a_challenge() {
     let guard = Guard::Rules { open_metrics: false };
     let router = router_until(
         RUNNING,
-        Door::new(1 << 20),
-        Logbook::default(),
+        beside(WhatIf::off()),
         MAX_BODY,
         serving(),
         CancellationToken::new(),

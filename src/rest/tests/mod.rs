@@ -5,6 +5,7 @@ use axum::http::{Request, StatusCode};
 use expect_test::{Expect, expect};
 use monoceros_actors::config::ConfigErrors;
 use monoceros_actors::config::placement::PlacementRules;
+use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::metrics::Metrics;
 use monoceros_actors::runtimes::RunTimes;
 use monoceros_actors::snapshot::{
@@ -17,6 +18,7 @@ use monoceros_actors::{
     ConfigurationSnapshot, DecisionFilter, EventReader, ExplainError, Listed, Page, ReadError,
     Scheduler, Steps, TooBusy,
 };
+use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -27,6 +29,8 @@ mod access;
 mod applications;
 mod documents;
 mod paths;
+#[cfg(feature = "simulator")]
+mod whatif;
 
 /// Two RMs with a partition `default` each. The second has many queues.
 #[derive(Clone, Debug)]
@@ -34,9 +38,16 @@ pub(super) struct Scripted {
     stopped: bool,
     /// The last step of each partition.
     step: u64,
+    /// Each image waits for a permit.
+    images: Option<&'static Semaphore>,
 }
 
-pub(super) const RUNNING: Scripted = Scripted { stopped: false, step: 7 };
+pub(super) const RUNNING: Scripted = Scripted { stopped: false, step: 7, images: None };
+
+/// What an edge shares with others.
+fn beside(whatif: WhatIf) -> Beside {
+    (Door::new(1 << 20), Logbook::default(), whatif)
+}
 
 /// Largest body in bytes.
 const MAX_BODY: usize = 1000;
@@ -144,6 +155,19 @@ impl Reads for Scripted {
             }),
             rm => Err(ConfigurationError::NotRegistered(rm.to_owned())),
         }
+    }
+
+    async fn image(&self, rm_id: &str) -> Result<ResourceManagerImage, ConfigurationError> {
+        if let Some(images) = self.images {
+            images.acquire().await.unwrap().forget();
+        }
+        let configuration = self.configuration(rm_id).await?;
+        Ok(ResourceManagerImage {
+            configuration: ConfigurationSnapshot { config: String::new(), ..configuration },
+            partitions: Vec::new(),
+            run_times: Vec::new(),
+            mirror: None,
+        })
     }
 
     async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {

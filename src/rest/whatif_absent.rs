@@ -1,0 +1,30 @@
+//! A program without replays, which answers no question of what would happen.
+
+use axum::body::Body;
+use monoceros_actors::SchedulerBuilder;
+
+use super::failures::Failure;
+use super::replies::EndpointReply;
+use super::{Reads, RestEdge};
+use crate::settings::WhatIfSettings;
+
+/// No answers to what would happen.
+#[derive(Clone, Debug)]
+pub struct WhatIf;
+
+impl WhatIf {
+    /// Answers nothing.
+    pub fn new(_: WhatIfSettings, _: SchedulerBuilder) -> Self {
+        Self
+    }
+
+    /// Answers nothing.
+    pub fn off() -> Self {
+        Self
+    }
+}
+
+/// Refuses a question.
+pub(super) async fn answer<S: Reads>(_: &RestEdge<S>, _: Body) -> Result<EndpointReply, Failure> {
+    Err(Failure::WhatIfAbsent)
+}
