@@ -161,9 +161,7 @@ pub(super) async fn respond(
 ) -> Response {
     let is_busy = matches!(
         reply,
-        Err(Failure::Busy(_)
-            | Failure::NoSnapshot(SnapshotError::Busy)
-            | Failure::WhatIfBusy)
+        Err(Failure::Busy(_) | Failure::NoSnapshot(SnapshotError::Busy) | Failure::WhatIfBusy)
     );
     let reply = reply.unwrap_or_else(EndpointReply::from);
     let EndpointReply { status, class, document, read, next } = reply;

@@ -180,7 +180,7 @@ pub(super) enum Route {
 /// endpoint.
 type RouteRow = (&'static str, Right, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 43] = [
+const TABLE: [RouteRow; 44] = [
     ("/", Right::Nothing, |_| Endpoint::Page),
     ("/ui/{view}", Right::Nothing, |p| {
         // The page itself selects the view.

@@ -232,7 +232,7 @@ fn failure(error: WhatIfError, changes: &Changes) -> Failure {
             let error = anyhow::Error::new(error);
             Failure::Document(format!("{error:#}"))
         }
-        WhatIfError::Broken(_) => Failure::Document(text),
+        WhatIfError::Mirror(_) | WhatIfError::Broken(_) => Failure::Document(text),
     }
 }
 

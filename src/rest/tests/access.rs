@@ -13,7 +13,7 @@ use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Rule};
 use crate::settings::{Flags, Settings};
 
-fn serving() -> Healthy {
+pub(super) fn serving() -> Healthy {
     Healthy::fixed(Health::Serving)
 }
 
@@ -67,7 +67,7 @@ async fn health_reports_stuck_lost_and_stopping() {
 #[tokio::test]
 async fn a_stopped_scheduler_is_unavailable() {
     let request = Request::get(format!("{P}/queues")).body(Body::empty()).unwrap();
-    let response = send(Scripted { stopped: true, step: 7 }, request).await;
+    let response = send(Scripted { stopped: true, ..RUNNING }, request).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
@@ -208,7 +208,7 @@ async fn connected() -> (TcpStream, CancellationToken, JoinHandle<std::io::Resul
     let connections = Connections::new(listener, None, shutdown.clone());
     let settings = Settings::load(None, &Flags::default()).unwrap().rest;
     let stop = shutdown.clone();
-    let (beside, access) = ((Door::new(1 << 20), Logbook::default()), Arc::new(Access::open()));
+    let (beside, access) = (beside(WhatIf::off()), Arc::new(Access::open()));
     let server = tokio::spawn(async move {
         serve(connections, RUNNING, beside, access, &settings, serving(), stop).await
     });

@@ -7,6 +7,7 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use monoceros_actors::SchedulerBuilder;
 
+use super::access::serving;
 use super::*;
 use crate::settings::WhatIfSettings;
 
