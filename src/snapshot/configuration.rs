@@ -4,8 +4,8 @@
 //! every text in it has a kind. Texts for people are removed, and filters of placement rules, which
 //! may be regular expressions.
 
-use monoceros_actors::ConfigurationSnapshot;
 use monoceros_actors::image::ResourceManagerImage;
+use monoceros_actors::{ConfigurationSnapshot, config};
 use serde_json::{Map, Value};
 
 use super::SnapshotError;
@@ -18,7 +18,7 @@ pub(super) const FILTERS_DROPPED: &str =
 
 /// The configuration as a document; null if it cannot be read as one.
 pub(super) fn of(image: &ResourceManagerImage) -> Value {
-    serde_saphyr::from_str(&image.configuration.config).unwrap_or_default()
+    config::document_of(&image.configuration.config).unwrap_or_default()
 }
 
 /// The text that is written.

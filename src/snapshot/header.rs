@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::version::BUILD;
+use crate::cli::BUILD;
 
 /// The format that this program writes and reads.
 pub const FORMAT: u32 = 1;

@@ -23,6 +23,10 @@ struct Line<T> {
     state: T,
 }
 
+/// The note about a mirror that is left out.
+pub(super) const MIRROR_DROPPED: &str =
+    "what its predicates read is left out, since it is full of names: they are assumed to pass";
+
 /// Collects the names in the state.
 pub(super) fn collect(
     image: &ResourceManagerImage,
@@ -30,6 +34,9 @@ pub(super) fn collect(
 ) -> Result<(), SnapshotError> {
     let context = Context { names: RefCell::new(names), kept: kept(image) };
     image.each_part(|part| {
+        if part.is_of_mirror() {
+            return Ok(());
+        }
         serde_json::to_writer(io::sink(), &Renamed::new(part, &context)).map_err(unwritten)
     })
 }
@@ -40,8 +47,15 @@ pub(super) fn write(
     names: &mut Names,
     lines: &mut Lines,
 ) -> Result<(), SnapshotError> {
+    let are_replaced = !names.is_idle();
     let context = Context { names: RefCell::new(names), kept: kept(image) };
-    image.each_part(|part| lines.add(&Line { state: Renamed::new(part, &context) }))
+    image.each_part(|part| {
+        if !part.is_of_mirror() {
+            return lines.add(&Line { state: Renamed::new(part, &context) });
+        }
+        // Only its resource manager knows what in it is a name.
+        if are_replaced { Ok(()) } else { lines.add(&Line { state: part }) }
+    })
 }
 
 /// The tags that decisions of any of its partitions read.

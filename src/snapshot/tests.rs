@@ -9,7 +9,8 @@ use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use super::*;
 
@@ -198,6 +199,68 @@ fn an_anonymized_snapshot_has_no_name_of_the_original() {
     let queues = format!("{parsed:?}");
     assert!(queues.contains(&now.applications[0].queue_name), "the configuration has its queue");
     assert_eq!(contents.header.notes.len(), 1, "the filter was left out");
+}
+
+/// What starts in a fork of an image while all nodes grow: by the numbers of applications and keys in
+/// the order of their names.
+fn starts_of(image: ResourceManagerImage) -> Vec<(usize, usize, String)> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    tokio::task::LocalSet::new().block_on(&runtime.unwrap(), async {
+        let starts = Arc::new(Starts::default());
+        let fork = Scheduler::builder().epoch_ns(image.at_ns()).start_local().unwrap();
+        let report = image.partitions[0].report();
+        let rm = image.configuration.rm_id.clone();
+        fork.restore(image, starts.clone()).await.unwrap();
+        for cores in 3..14 {
+            let grown = report.nodes.iter().map(|node| si::NodeInfo {
+                action: si::node_info::ActionFromRm::Update.into(),
+                ..si::NodeInfo::new(
+                    &node.node_id,
+                    node.schedulable_resource.clone().unwrap().cores(cores),
+                )
+            });
+            let grown = si::NodeRequest::report(&rm, grown.collect::<Vec<_>>());
+            fork.update_node(grown).await.unwrap();
+            fork.settle().await;
+        }
+        fork.shutdown().await;
+        let started = std::mem::take(&mut *starts.0.lock().unwrap());
+        let number = |of: fn(&si::Allocation) -> &String, it: &si::Allocation| {
+            let names: BTreeSet<_> = started.iter().map(of).collect();
+            names.into_iter().position(|name| name == of(it)).unwrap()
+        };
+        let numbered = started.iter().map(|it| {
+            let node = report.nodes.iter().position(|node| node.node_id == it.node_id).unwrap();
+            let suffix = it.uuid.rsplit_once('#').map_or("", |(_, number)| number);
+            let key = number(|it| &it.allocation_key, it);
+            (number(|it| &it.application_id, it), key, format!("{suffix} on {node}"))
+        });
+        numbered.collect()
+    })
+}
+
+/// Records what starts.
+#[derive(Default)]
+struct Starts(Mutex<Vec<si::Allocation>>);
+
+impl ResourceManagerCallback for Starts {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        self.0.lock().unwrap().extend(response.new);
+    }
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, _: si::NodeResponse) {}
+}
+
+#[test]
+fn forks_of_a_file_decide_as_forks_of_the_image() {
+    let expected = starts_of(image());
+    assert!(expected.len() >= 2, "{expected:?}");
+    for replaced in [Replaced::Nothing, Replaced::Users, Replaced::Everything] {
+        let mut contents = read(&written(replaced), READ_BYTES).unwrap();
+        let image = contents.managers.remove(0).image.unwrap();
+        assert_eq!(starts_of(image), expected, "{replaced:?}");
+    }
 }
 
 #[test]

@@ -75,6 +75,9 @@ pub fn write(
         lines.add(&json!({ "rm": rm }))?;
         let dropped = configuration::visit(configuration, &mut names);
         header.notes.extend(dropped.then(|| format!("{rm}: {}", configuration::FILTERS_DROPPED)));
+        if !names.is_idle() && image.mirror.is_some() {
+            header.notes.push(format!("{rm}: {}", state::MIRROR_DROPPED));
+        }
         lines.add(&json!({ "configuration": {
             "policyGroup": image.configuration.policy_group,
             "text": configuration::text(configuration, &image.configuration, about.replaced)?,

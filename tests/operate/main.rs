@@ -26,6 +26,7 @@ mod rights;
 mod run_times;
 #[cfg(feature = "simulator")]
 mod simulate;
+mod snapshots;
 mod systemd;
 mod tls;
 mod traces;

@@ -199,6 +199,18 @@ pub fn dynamic_queue(path: &str, is_leaf: bool, template: Option<&Template>) -> 
     }
 }
 
+/// Returns a configuration text as a document, in which each scalar is a text as written, or null.
+/// Written as JSON it means the same. `None` if the text is no YAML.
+///
+/// ```
+/// let document = monoceros_config::document_of("partitions: [{name: lab, limits: ~}]").unwrap();
+/// assert_eq!(document.to_string(), r#"{"partitions":[{"limits":null,"name":"lab"}]}"#);
+/// ```
+pub fn document_of(text: &str) -> Option<serde_json::Value> {
+    let root = yaml::load(text, &mut Report::default()).ok()?;
+    Some(root.map_or(serde_json::Value::Null, |root| root.value.to_json()))
+}
+
 /// Checks a configuration text. Empty text gives no partitions; the caller then uses [`DEFAULT`].
 pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
     let mut report = Report::default();

@@ -75,6 +75,21 @@ pub(super) enum Value {
     Map(Vec<Entry>),
 }
 
+impl Value {
+    /// Returns the value in JSON; each scalar is a text as written, or null.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Scalar { is_null: true, .. } => serde_json::Value::Null,
+            Self::Scalar { text, .. } => text.clone().into(),
+            Self::List(items) => items.iter().map(|item| item.value.to_json()).collect(),
+            Self::Map(entries) => {
+                let entries = entries.iter();
+                entries.map(|entry| (entry.key.clone(), entry.value.value.to_json())).collect()
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: String,

@@ -12,6 +12,13 @@ use crate::run_times::RunTimesOf;
 /// A part of an image. It can be serialized, and read by an [`ImageReader`].
 pub struct ImagePart<'a>(&'a Part<'a>);
 
+impl ImagePart<'_> {
+    /// Whether it is a part of the mirror, whose form only the resource manager knows.
+    pub fn is_of_mirror(&self) -> bool {
+        matches!(self.0, Part::Mirror(_))
+    }
+}
+
 impl Serialize for ImagePart<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
