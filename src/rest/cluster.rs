@@ -1,4 +1,4 @@
-//! The cluster that this process is a member of.
+//! The cluster that this process is a member of, and what this process answers besides reads.
 
 use std::time::Duration;
 
@@ -10,12 +10,15 @@ use super::replies::EndpointReply;
 use super::{Reads, RestEdge};
 use crate::cluster::operations::{ClaimReport, ClusterReport, GroupReport, MemberReport};
 
-/// The cluster as this member has last read it. `{}` without a cluster.
+/// The cluster as this member has last read it. Without a cluster there is no such part.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
     #[serde(flatten)]
     cluster: Option<ShownCluster>,
+    /// Whether `POST /ws/v1/whatif` is answered here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    answers_what_if: bool,
 }
 
 #[derive(Serialize)]
@@ -93,7 +96,8 @@ struct ShownClaim {
 /// Answers with the cluster.
 pub(super) async fn document<S: Reads>(edge: &RestEdge<S>) -> Result<EndpointReply, Failure> {
     let report = edge.logbook.cluster.operations().map(|operations| operations.report());
-    json(Answer { cluster: report.map(shown) }).await
+    let answers_what_if = edge.whatif.is_on();
+    json(Answer { cluster: report.map(shown), answers_what_if }).await
 }
 
 fn shown(report: ClusterReport) -> ShownCluster {
@@ -193,7 +197,7 @@ mod tests {
                 since_ms: 5,
             }],
         };
-        let text = serde_json::to_string_pretty(&Answer { cluster: Some(shown(report)) }).unwrap();
+        let text = serde_json::to_string_pretty(&Answer { cluster: Some(shown(report)), answers_what_if: false }).unwrap();
         expect_test::expect![[r#"
             {
               "name": "monoceros",

@@ -56,6 +56,11 @@ impl WhatIf {
         let settings = WhatIfSettings { enabled: false, deadline: Duration::ZERO, objects: 0 };
         Self::new(settings, SchedulerBuilder::default())
     }
+
+    /// Whether questions are answered.
+    pub(super) fn is_on(&self) -> bool {
+        self.settings.enabled
+    }
 }
 
 /// A question.

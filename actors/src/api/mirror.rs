@@ -4,6 +4,8 @@
 //! [image](crate::image) needs the same answers, and the image has the mirror for that. What a mirror
 //! contains is known to its RM alone.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,8 +44,12 @@ pub trait ForkedPredicates: ResourceManagerCallback {
     fn node_removed(&self, node_id: &str);
 
     /// Whether an ask that was refused may pass now, because of what was reported since the last call.
-    /// The owner then [invalidates](crate::Invalidation) all refusals, as the RM would.
+    /// The owner then [invalidates](crate::Invalidation) all refusals as the RM would: at once, or
+    /// [so long](Self::retries_apart) after the last time.
     fn take_unblocked(&self) -> bool;
+
+    /// The shortest pause between two invalidations.
+    fn retries_apart(&self) -> Duration;
 
     /// The number of asks that the mirror does not know. Their predicates pass.
     fn unknown_asks(&self) -> usize;

@@ -19,6 +19,7 @@ mod tests;
 mod trimmed;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use monoceros_actors::{
@@ -32,7 +33,7 @@ use crate::objects::{
     BIND_COMPLETED, ClaimRef, CsiNode, Meta as _, Node, PersistentVolumeClaim, Pod,
 };
 use crate::predicates::{HOST, SELECTED_NODE, Scene, SceneImage, VolumeChoice};
-use crate::shim::{SharedScene, open};
+use crate::shim::{SharedScene, TRIES_APART, open};
 
 /// Copies the scene. The returned closure writes the copy.
 pub fn mirror(scene: &SharedScene, prefers_among_all: bool) -> MirrorMaker {
@@ -237,6 +238,10 @@ impl ForkedPredicates for Fork {
 
     fn take_unblocked(&self) -> bool {
         self.scene_mut().take_unblocked()
+    }
+
+    fn retries_apart(&self) -> Duration {
+        TRIES_APART
     }
 
     fn unknown_asks(&self) -> usize {

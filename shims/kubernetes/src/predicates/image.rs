@@ -91,7 +91,10 @@ impl Scene {
             expected: expected.collect(),
             namespaces: self.counts.namespaces.clone(),
             volumes: self.volumes.image(),
-            is_unblocked: self.unblocked || self.counts.has_changes() || !self.moved.is_empty(),
+            is_unblocked: self.unblocked
+                || self.is_retry_delayed
+                || self.counts.has_changes()
+                || !self.moved.is_empty(),
         }
     }
 

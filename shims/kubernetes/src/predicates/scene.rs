@@ -38,6 +38,8 @@ pub struct Scene {
     pub(super) moved: FxHashMap<(Arc<str>, Arc<str>), bool>,
     /// Whether a refused pod may pass now.
     pub(super) unblocked: bool,
+    /// Whether refused pods are to be tried again, and the shim waits with that.
+    pub(super) is_retry_delayed: bool,
 }
 
 /// Nodes by name.
@@ -71,6 +73,12 @@ impl Scene {
     pub fn take_unblocked(&mut self) -> bool {
         self.note_unblocked();
         std::mem::take(&mut self.unblocked)
+    }
+
+    /// Notes whether a retry that [`Self::take_unblocked`] has called for is still to come, so that a
+    /// fork makes it.
+    pub fn set_retry_delayed(&mut self, whether: bool) {
+        self.is_retry_delayed = whether;
     }
 
     /// Evaluates the changes since the last evaluation.
@@ -278,6 +286,7 @@ impl Scene {
         self.expected_use = ExpectedUse::default();
         self.moved.clear();
         self.unblocked = false;
+        self.is_retry_delayed = false;
     }
 
     /// Returns the volumes chosen for the pod when it was assumed.

@@ -50,6 +50,7 @@ pub use self::messages::{
     GroupCondition, Key, Notification, Outcome, Placed,
 };
 use self::orders::Orders;
+pub(crate) use self::orders::TRIES_APART;
 use self::record::{Application, EngineState, NodeRecord, Record};
 use self::waiting::Alarm;
 use crate::meters::Meters;
@@ -285,10 +286,15 @@ impl Shim {
             return VecDeque::new();
         }
         self.reconcile_later(now);
+        let is_delayed = self.orders.due().is_some();
         if open(&self.scene).take_unblocked() {
             self.orders.try_again();
         }
-        self.orders.take(now)
+        let orders = self.orders.take(now);
+        if self.orders.due().is_some() != is_delayed {
+            open(&self.scene).set_retry_delayed(!is_delayed);
+        }
+        orders
     }
 
     /// Returns the application of a pod. `None` for a pod that is foreign or gone.

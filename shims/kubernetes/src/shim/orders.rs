@@ -16,7 +16,7 @@ use super::messages::{EngineOrder, Key};
 /// Most items of one message: as many as the engine handles before other messages.
 const MESSAGE_ITEMS: usize = 1_000;
 /// Shortest pause between two retries of all asks that predicates refused.
-const TRIES_APART: Duration = Duration::from_millis(500);
+pub(crate) const TRIES_APART: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 struct Batch {
