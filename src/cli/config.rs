@@ -62,7 +62,7 @@ pub(super) async fn run(
     );
     let request = si::UpdateConfigurationRequest {
         rm_id: cluster.rm.clone(),
-        config,
+        config: config.clone(),
         // The other settings are replaced as a whole, so the present ones are sent again.
         extra_config: present.extra_config,
         ..Default::default()
@@ -86,6 +86,10 @@ pub(super) async fn run(
         }
         let changes: Vec<_> = answer.reason.lines().filter(|line| !is_warning(line)).collect();
         output::write(&accepted(&clean(&name), &changes, check))?;
+        #[cfg(feature = "simulator")]
+        if check && !changes.is_empty() {
+            output::write(&clean_lines(&super::whatif::told(cluster, config).await))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     print_errors(name, &given, &answer.reason)?;

@@ -175,6 +175,25 @@ fn image(args: &WhatIfArgs, connect: &ConnectArgs) -> anyhow::Result<ResourceMan
     })
 }
 
+/// Says in at most ten lines what another queue configuration would do to what runs and waits. Where
+/// that cannot be known, it says why: the check has its answer without it.
+pub(super) async fn told(cluster: &mut Cluster, queues: String) -> String {
+    let answered = async {
+        let bytes = snapshot::bytes(cluster).await?;
+        let rm = cluster.rm.clone();
+        let changes = Changes { queues: Some(queues), ..Changes::default() };
+        let answer = move || {
+            let image = whatif::image_in(&bytes, &rm)?;
+            Ok::<_, anyhow::Error>(whatif::answer(&image, &changes, &Options::default())?)
+        };
+        tokio::task::spawn_blocking(answer).await?
+    };
+    match answered.await {
+        Ok(answer) => answer.lines().join("\n") + "\n",
+        Err(error) => format!("what it would do to what runs and waits is not known: {error:#}\n"),
+    }
+}
+
 /// Takes a snapshot of the scheduler that runs.
 async fn taken(connect: &ConnectArgs) -> anyhow::Result<Vec<u8>> {
     let mut cluster = Cluster::connect(connect).await?;

@@ -197,7 +197,11 @@ mod tests {
                 since_ms: 5,
             }],
         };
-        let text = serde_json::to_string_pretty(&Answer { cluster: Some(shown(report)), answers_what_if: false }).unwrap();
+        let text = serde_json::to_string_pretty(&Answer {
+            cluster: Some(shown(report)),
+            answers_what_if: false,
+        })
+        .unwrap();
         expect_test::expect![[r#"
             {
               "name": "monoceros",

@@ -370,7 +370,25 @@ mod tests {
         ];
         let told =
             faults.map(|body| Question::read(body.as_bytes()).unwrap_err().to_string() + "\n");
-        expect![[r#""#]].assert_eq(&told.concat());
+        expect![[r#"
+            the body is no JSON: EOF while parsing a value at line 1 column 0
+            the body is no JSON object
+            `queue`: a question has no such field
+            `queues`: invalid type: integer `1`, expected a string
+            `addNodes`: invalid value: integer `-1`, expected u32
+            `addNodes`: missing field `like`
+            `removeNodes`: invalid type: string "n1", expected a sequence
+            `drain`: invalid type: integer `1`, expected a string
+            `release`: invalid type: map, expected a sequence
+            `submit`: `apps` is none of `applications` and `asks`
+            `submit`: `asks`, number 1: invalid type: integer `1`, expected a string
+            `horizon`: `soon` is not a span of time (a number of seconds, `200ms`, `90s`, `2m` or `1h`)
+            `horizon`: the horizon is more than zero and at most 366 days
+            `horizon`: the horizon is more than zero and at most 366 days
+            `runs`: invalid value: integer `0`, expected a nonzero u32
+            `runs`: there are 1 to 1000 runs
+            `rm`: invalid type: sequence, expected a string
+        "#]].assert_eq(&told.concat());
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub struct SimulateArgs {
 
     /// The resource manager of the snapshot, where there are several.
     #[arg(long = "of", value_name = "RM", requires = "snapshot")]
-    pub rm: Option<String>,
+    pub manager: Option<String>,
 
     /// Shuffles pods that are created in the same second, and makes the made-up trace. With 0,
     /// pods of one second come in the order of their rows.
@@ -193,7 +193,7 @@ fn go_on(path: &Path, args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     make_writable(&args.report)?;
     let unreadable = || format!("cannot read `{}`", path.display());
     let snapshot = whatif::read_snapshot(path).with_context(unreadable)?;
-    let image = whatif::image_in(&snapshot, args.rm.as_deref().unwrap_or_default())?;
+    let image = whatif::image_in(&snapshot, args.manager.as_deref().unwrap_or_default())?;
     let options = whatif::Options {
         horizon: Duration::from_secs(u64::from(args.horizon) * 3_600),
         leave_after: Duration::from_secs(args.confirm_after.into()),

@@ -19,6 +19,9 @@ use super::names::Names;
 /// The field with tags, in whatever type it is.
 const TAGS: &str = "tags";
 
+/// The field with what somebody wrote about a limit: any name may be in it.
+const DESCRIPTION: &str = "description";
+
 /// What is done with texts.
 pub(super) struct Context<'n> {
     pub(super) names: RefCell<&'n mut Names>,
@@ -264,6 +267,9 @@ macro_rules! of_fields {
                 key: &'static str,
                 value: &T,
             ) -> Result<(), C::Error> {
+                if key == DESCRIPTION && !self.context.names.borrow().is_idle() {
+                    return self.inner.serialize_field(key, "");
+                }
                 let are_tags = key == TAGS;
                 let value = Renamed { value, context: self.context, are_tags };
                 self.inner.serialize_field(key, &value)

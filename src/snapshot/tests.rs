@@ -26,18 +26,18 @@ partitions:
         submitacl: '*'
         queues:
           - name: Physics
-            adminacl: 'curie lab'
+            adminacl: 'curie guild'
             resources: {max: {vcore: 4, telescope: 3}}
-            limits: [{limit: of curie, users: [curie], groups: [lab], maxresources: {vcore: 3}}]
+            limits: [{limit: of curie, users: [curie], groups: [guild], maxresources: {vcore: 3}}]
           - {name: chemistry}
 ";
 /// Every name of the cluster.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "orbit",
     "physics",
     "chemistry",
     "curie",
-    "lab",
+    "guild",
     "telescope",
     "mars",
     "venus",
@@ -45,6 +45,8 @@ const NAMES: [&str; 18] = [
     "analysis",
     "frame",
     "lens",
+    "prism",
+    "slit",
     "tier",
     "gold",
     "granite",
@@ -79,7 +81,7 @@ async fn cluster() -> SchedulerHandle {
     scheduler.update_node(si::NodeRequest::report(RM, nodes)).await.unwrap();
     let new = |id: &str, queue: &str| {
         si::AddApplicationRequest::new(id, "curie")
-            .with_group("lab")
+            .with_group("guild")
             .in_queue(queue)
             .with_tag("secret", "hunter2")
     };
@@ -111,7 +113,13 @@ async fn cluster() -> SchedulerHandle {
         max_allocations: 4,
         ..Default::default()
     };
-    let asks = [lens.with_tag("tier", "gold"), si::Allocation::ask("analysis", "lens", cores(9))];
+    let of_analysis = |key: &str, n| si::Allocation::ask("analysis", key, cores(n));
+    let asks = [
+        lens.with_tag("tier", "gold"),
+        of_analysis("lens", 9),
+        of_analysis("prism", 5),
+        of_analysis("slit", 5),
+    ];
     let asks =
         si::AllocationRequest { asks: vec![repeated], ..si::AllocationRequest::ask(RM, asks) };
     scheduler.update_allocation(asks).await.unwrap();
@@ -162,14 +170,14 @@ fn a_snapshot_is_read_as_it_was_written() {
     let about = About { now_ns: 7_000_000_000, ..About::default() };
     let Written { bytes, summary } = write(&[image.clone()], &about, u64::MAX).unwrap();
     let Contents { header, managers } = read(&bytes, READ_BYTES).unwrap();
-    assert_eq!((&*header.time, &header.rms[..]), ("1970-01-01T00:00:07Z", &[RM.to_owned()][..]));
+    assert_eq!((&*header.time, &header.rms[..]), ("1970-01-01T00:00:07.0Z", &[RM.to_owned()][..]));
     let [manager] = &managers[..] else { panic!("{header:?}") };
     assert_eq!((&*manager.rm_id, &*manager.config), (RM, QUEUES));
     let [partition] = &manager.partitions[..] else { panic!("{header:?}") };
     assert_eq!(partition.name, "default");
     assert_eq!(partition.report, image.partitions[0].report());
     assert_eq!((summary.nodes, summary.applications), (2, 2));
-    assert_eq!((summary.allocations, summary.asks), (3, 2));
+    assert_eq!((summary.allocations, summary.asks), (3, 4));
     assert_eq!(summary.bytes, bytes.len() as u64);
     let text = unpacked(&bytes);
     assert!(!text.contains("hunter2"), "neither of the tag nor of the other settings");
@@ -266,7 +274,7 @@ fn forks_of_a_file_decide_as_forks_of_the_image() {
 #[test]
 fn a_redacted_snapshot_has_other_users_and_groups_only() {
     let text = unpacked(&written(Replaced::Users));
-    for name in ["curie", "\"lab\"", " lab"] {
+    for name in ["curie", "\"guild\"", " guild"] {
         assert!(!text.contains(name), "{name}: {text}");
     }
     assert!(text.contains("survey") && text.contains("root.physics"), "{text}");
