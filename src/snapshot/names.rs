@@ -251,7 +251,7 @@ impl Names {
     pub(super) fn data(&mut self, text: &mut String) {
         if text.starts_with(tags::HOLD_AGAIN) {
             self.key(text);
-        } else if !is_kept(text) {
+        } else if !is_kept(text) && !is_sum(text) {
             self.composed(text);
         }
     }
@@ -261,6 +261,11 @@ impl Names {
 fn is_kept(text: &str) -> bool {
     let words = [&KEPT[..], &RESOURCES, &KEYS, &WORDS];
     words.iter().any(|words| words.contains(&text))
+}
+
+/// Whether this is a sum beyond the range of an amount, which is written as a text.
+fn is_sum(text: &str) -> bool {
+    text.len() >= 19 && text.parse::<i128>().is_ok()
 }
 
 /// Texts in which the state has values of this program: states of applications and queues.

@@ -50,8 +50,8 @@ pub fn write(
                 reports.iter_mut().for_each(|report| texts::visit(report, &mut found));
                 state::collect(image, &mut found)?;
             }
-            for it in &mut configurations {
-                configuration::visit(it, &mut found);
+            for it in &configurations {
+                configuration::visit(&mut it.clone(), &mut found);
             }
             found.numbered()
         }

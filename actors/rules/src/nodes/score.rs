@@ -22,7 +22,7 @@ pub enum NodeSortPolicy {
 pub struct NodeOrder {
     policy: NodeSortPolicy,
     /// Weights above zero, in order of the texts: a sum in floating point depends on its order.
-    #[serde(with = "weights_as_texts")]
+    #[serde(with = "weights_as_bits")]
     weights: Vec<(Name, f64)>,
 }
 
@@ -101,8 +101,8 @@ pub(super) fn ordered_bits(score: f64) -> u64 {
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// Weights in serialized form: texts, which are exact and may be infinite.
-mod weights_as_texts {
+/// Weights in serialized form: their bits, which are exact and may be those of infinity.
+mod weights_as_bits {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
 
@@ -112,14 +112,16 @@ mod weights_as_texts {
         weights: &[(Name, f64)],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(weights.iter().map(|(name, weight)| (name, weight.to_string())))
+        serializer.collect_seq(weights.iter().map(|(name, weight)| (name, weight.to_bits())))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<(Name, f64)>, D::Error> {
-        let read =
-            |(name, weight): (Name, String)| Ok((name, weight.parse().map_err(D::Error::custom)?));
+        let read = |(name, bits): (Name, u64)| match f64::from_bits(bits) {
+            weight if weight > 0.0 => Ok((name, weight)),
+            _ => Err(D::Error::custom("a weight of a resource is no number above zero")),
+        };
         Vec::deserialize(deserializer)?.into_iter().map(read).collect()
     }
 }
