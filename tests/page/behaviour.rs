@@ -6,7 +6,7 @@ use crate::browser::{Chromium, Tab};
 use crate::scene::Scene;
 
 /// Every view, with an address that shows an item of the scene.
-const VIEWS: [&str; 12] = [
+const VIEWS: [&str; 13] = [
     "/",
     "/ui/applications",
     "/ui/application?id=runs",
@@ -18,6 +18,7 @@ const VIEWS: [&str; 12] = [
     "/ui/decisions",
     "/ui/events",
     "/ui/events?from=0",
+    "/ui/whatif",
     "/ui/sessions",
 ];
 

@@ -50,6 +50,7 @@ async fn everything_is_on_the_screen_with_long_names() {
         "/ui/decisions".to_owned(),
         "/ui/events".to_owned(),
         "/ui/events?from=0".to_owned(),
+        "/ui/whatif".to_owned(),
         "/ui/sessions".to_owned(),
     ];
     for view in views {

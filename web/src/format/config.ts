@@ -95,15 +95,21 @@ function set(lines: string[], block: Block, [key = "", ...rest]: string[], wante
   return [...lines.slice(0, found?.from ?? block.to), ...added, ...lines.slice(found?.to ?? block.to)];
 }
 
-/** The configuration with a change, without what is no partition; `undefined` if it does not name the queue. */
-export function edited(text: string, partition: string, edit: Edit): { before: string; after: string } | undefined {
-  let lines = text.trimEnd().split("\n");
+/** The configuration without what is no partition: its checksum, and settings of the resource manager. */
+export function partitionsOf(text: string): string | undefined {
+  const lines = text.trimEnd().split("\n");
   const partitions = entry(lines, { from: 0, to: lines.length, indent: 0 }, "partitions");
   if (!partitions) return undefined;
   // Items of the top list begin at the first column.
   const end = lines.findIndex((line, at) => at > partitions.from && /^[^\s-]/.test(line));
-  lines = lines.slice(partitions.from, end < 0 ? undefined : end);
-  const before = lines.join("\n");
+  return lines.slice(partitions.from, end < 0 ? undefined : end).join("\n");
+}
+
+/** The configuration with a change, without what is no partition; `undefined` if it does not name the queue. */
+export function edited(text: string, partition: string, edit: Edit): { before: string; after: string } | undefined {
+  const before = partitionsOf(text);
+  if (before === undefined) return undefined;
+  const lines = before.split("\n");
   const queue = queueAt(lines, partition, edit.queue);
   if (!queue) return undefined;
   const limit = edit.owner && limitOf(lines, queue, edit.owner);

@@ -373,3 +373,78 @@ export interface Claim {
   wantedBy?: string;
   sinceMs: number;
 }
+
+/** Seconds after the snapshot of an answer to what would happen. */
+export type Seconds = number;
+
+/** Answer to what would happen: `a` is without the changes, `b` with them. Its fields are never left out, except those of names. */
+export interface WhatIfAnswer {
+  /** The first line says whether it is safe, the others with which numbers. */
+  lines: string[];
+  horizon: Seconds;
+  isSafe: boolean;
+  evicted: WhatIfEvicted[];
+  starts: WhatIfStart[];
+  never: WhatIfNever[];
+  /** Whether these three lists were cut. */
+  isCut: boolean;
+  queues: WhatIfShares[];
+  users: WhatIfShares[];
+}
+
+/** Names of a request in an answer. */
+export interface WhatIfNames {
+  /** Missing for the partition `default`. */
+  partition?: string;
+  application: string;
+  key: string;
+  queue: string;
+  user: string;
+}
+
+/** An allocation that is evicted with the changes only. */
+export interface WhatIfEvicted extends WhatIfNames {
+  time: Seconds;
+  node: string;
+  grounds: string;
+  forQueue?: string;
+  why: string;
+  /** Run time until then, in seconds. */
+  ran: number;
+  isAskedAnew: boolean;
+  again: Seconds | null;
+}
+
+/** A request that starts at another time; `null` where it does not start. */
+export interface WhatIfStart extends WhatIfNames {
+  count: number;
+  a: Seconds | null;
+  b: Seconds | null;
+}
+
+/** A request that does not start until the horizon. */
+export interface WhatIfNever extends WhatIfNames {
+  count: number;
+  /** When it starts without the changes. */
+  a: Seconds | null;
+  why: string;
+  gang?: string;
+  cure?: string;
+}
+
+/** Figures of a queue or user without and with the changes. */
+export interface WhatIfShares {
+  name: string;
+  a: WhatIfShare;
+  b: WhatIfShare;
+}
+
+export interface WhatIfShare {
+  /** Mean of the largest share of any resource. */
+  share: number;
+  started: number;
+  /** Waits of what started, in seconds. */
+  waitMedian: number;
+  waitP95: number;
+  evicted: number;
+}

@@ -13,6 +13,7 @@ import { QueueView } from "./queue";
 import { Queues } from "./queues";
 import { Sessions } from "./sessions";
 import { UserView } from "./user";
+import { WhatIf } from "./whatif";
 
 export interface View {
   id: string;
@@ -117,6 +118,14 @@ export const VIEWS: View[] = [
     key: "e",
     needsPartition: false,
     show: Events,
+  },
+  {
+    ...of("whatif"),
+    name: "What if",
+    title: "What if",
+    says: "What would happen with another queue configuration: what is evicted, what starts earlier or later, and what never does.",
+    key: "w",
+    show: WhatIf,
   },
   {
     ...of("sessions"),
