@@ -118,13 +118,14 @@ impl Visitor<'_> {
         for (key, value) in rule {
             match (&*key.to_lowercase(), value) {
                 ("parent", value) => one(value, |parent| self.rule(parent)),
-                ("value", Value::String(value)) => match name.as_deref() {
-                    Some("tag") => self.names.key(value),
-                    _ => {
+                ("value", Value::String(value)) => {
+                    if let Some("tag") = name.as_deref() {
+                        self.names.key(value);
+                    } else {
                         *value = value.to_lowercase();
                         self.names.path(value);
                     }
-                },
+                }
                 _ => {}
             }
         }
@@ -186,6 +187,8 @@ fn one(value: &mut Value, visit: impl FnOnce(&mut Map<String, Value>)) {
 
 fn each(value: &mut Value, mut visit: impl FnMut(&mut Map<String, Value>)) {
     if let Value::Array(list) = value {
-        list.iter_mut().for_each(|item| one(item, &mut visit));
+        for item in list {
+            one(item, &mut visit);
+        }
     }
 }

@@ -77,6 +77,7 @@ impl Replaced {
         }
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
     fn is_nothing(&self) -> bool {
         *self == Self::Nothing
     }

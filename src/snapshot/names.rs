@@ -312,7 +312,9 @@ mod tests {
     fn made_up_names_sort_as_the_names_that_they_replace() {
         let all: Vec<String> = (0..120).map(|n| format!("job-{n}")).collect();
         let mut names = replacing(Replaced::Everything, |found| {
-            all.iter().for_each(|name| found.add(name));
+            for name in &all {
+                found.add(name);
+            }
         });
         let mut sorted = all.clone();
         sorted.sort();

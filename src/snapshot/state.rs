@@ -64,6 +64,7 @@ fn kept(image: &ResourceManagerImage) -> KeptTags {
     each.reduce(KeptTags::and).unwrap_or_default()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "an error is mapped")]
 fn unwritten(error: serde_json::Error) -> SnapshotError {
     SnapshotError::Unwritten(error.to_string())
 }

@@ -168,7 +168,7 @@ fn refused(file: &[u8]) -> String {
 fn a_snapshot_is_read_as_it_was_written() {
     let image = image();
     let about = About { now_ns: 7_000_000_000, ..About::default() };
-    let Written { bytes, summary } = write(&[image.clone()], &about, u64::MAX).unwrap();
+    let Written { bytes, summary } = write(std::slice::from_ref(&image), &about, u64::MAX).unwrap();
     let Contents { header, managers } = read(&bytes, READ_BYTES).unwrap();
     assert_eq!((&*header.time, &header.rms[..]), ("1970-01-01T00:00:07.0Z", &[RM.to_owned()][..]));
     let [manager] = &managers[..] else { panic!("{header:?}") };

@@ -14,12 +14,18 @@ pub(super) fn visit(report: &mut Report, names: &mut Names) {
         return;
     }
     let Report { nodes, applications, allocations, foreign, held, asks, repeated_asks } = report;
-    nodes.iter_mut().for_each(|it| node(it, names));
-    applications.iter_mut().chain(held).for_each(|it| application(it, names));
+    for it in nodes {
+        node(it, names);
+    }
+    for it in applications.iter_mut().chain(held) {
+        application(it, names);
+    }
     for it in allocations.iter_mut().chain(foreign).chain(asks) {
         allocation(it, names);
     }
-    repeated_asks.iter_mut().for_each(|it| ask(it, names));
+    for it in repeated_asks {
+        ask(it, names);
+    }
 }
 
 fn node(node: &mut si::NodeInfo, names: &mut Names) {

@@ -38,7 +38,9 @@ pub fn write(
 ) -> Result<Written, SnapshotError> {
     let mut reports: Vec<Vec<Report>> = images
         .iter()
-        .map(|image| image.partitions.iter().map(|partition| partition.report()).collect())
+        .map(|image| {
+            image.partitions.iter().map(monoceros_actors::image::PartitionImage::report).collect()
+        })
         .collect();
     let mut configurations: Vec<Value> = images.iter().map(configuration::of).collect();
     let names = match about.replaced {
@@ -47,7 +49,9 @@ pub fn write(
             let mut found = Names::collecting(replaced);
             for (image, reports) in images.iter().zip(&mut reports) {
                 found.add(&image.configuration.rm_id);
-                reports.iter_mut().for_each(|report| texts::visit(report, &mut found));
+                for report in reports {
+                    texts::visit(report, &mut found);
+                }
                 state::collect(image, &mut found)?;
             }
             for it in &configurations {
@@ -124,7 +128,7 @@ pub(super) struct Lines {
     /// `None` once there are too many bytes: the rest is only counted.
     compressed: Option<GzEncoder<Vec<u8>>>,
     hash: Sha256,
-    lines: u64,
+    count: u64,
     bytes: u64,
     /// The most bytes; more are not kept.
     limit: u64,
@@ -136,7 +140,7 @@ impl Lines {
         Self {
             compressed: Some(GzEncoder::new(Vec::new(), Compression::fast())),
             hash: Sha256::new(),
-            lines: 0,
+            count: 0,
             bytes: 0,
             limit: u64::MAX,
             line: Vec::new(),
@@ -154,7 +158,7 @@ impl Lines {
     /// Adds the line that is in `line`.
     fn add_written(&mut self) -> Result<(), SnapshotError> {
         self.line.push(b'\n');
-        self.lines += 1;
+        self.count += 1;
         self.bytes += self.line.len() as u64;
         if self.bytes > self.limit {
             self.compressed = None;
@@ -185,7 +189,7 @@ impl Lines {
         let kept = self
             .compressed
             .ok_or_else(|| SnapshotError::Unwritten("its lines were not kept".to_owned()))?;
-        header.lines = self.lines;
+        header.lines = self.count;
         header.bytes = self.bytes;
         header.sha256 = super::hex(&self.hash.finalize());
         let body = kept.finish().map_err(unwritten)?;
@@ -199,6 +203,7 @@ impl Lines {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "an error is mapped")]
 fn unwritten(error: io::Error) -> SnapshotError {
     SnapshotError::Unwritten(error.to_string())
 }

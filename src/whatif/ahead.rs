@@ -90,7 +90,7 @@ impl Ahead {
     fn tables(&self) -> Vec<SummaryTable> {
         let shares = |of: &str, rows: &[Row]| {
             let row = |Row { name, share }: &Row| {
-                let mut fields = vec![name.clone(), percent(share.share)];
+                let mut fields = vec![name.clone(), percent(share.mean)];
                 fields.extend([share.started, share.evicted].map(|count| count.to_string()));
                 fields.extend([share.wait_median, share.wait_p95].map(duration));
                 fields

@@ -186,7 +186,8 @@ pub(super) struct ShareRow {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Share {
     /// The mean over the horizon of the largest share of any resource.
-    pub(super) share: f64,
+    #[serde(rename = "share")]
+    pub(super) mean: f64,
     pub(super) started: usize,
     /// The waits of what started, in seconds. Zero if nothing has.
     pub(super) wait_median: f64,
@@ -375,7 +376,7 @@ impl Gathered {
         names.dedup();
         let side = |side: usize, whose: &Whose| {
             let shares = self.shares.iter().filter_map(|run| run[side].get(whose));
-            median(shares.collect())
+            median(&shares.collect::<Vec<_>>())
         };
         let row = |whose: &Whose| {
             let name = name_of(whose)?.to_string();
@@ -499,7 +500,7 @@ fn shares(history: &History) -> BTreeMap<Whose, Share> {
         }
     }
     for (whose, held) in &history.held {
-        shares.entry(whose.clone()).or_default().share = rounded(held.mean);
+        shares.entry(whose.clone()).or_default().mean = rounded(held.mean);
     }
     for (whose, of) in waits {
         let share = shares.entry(whose).or_default();
@@ -511,7 +512,7 @@ fn shares(history: &History) -> BTreeMap<Whose, Share> {
 }
 
 /// Returns the median of each figure.
-fn median(shares: Vec<&Share>) -> Share {
+fn median(shares: &[&Share]) -> Share {
     let middle = |mut figures: Vec<f64>| {
         figures.sort_by(f64::total_cmp);
         figures.get(figures.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
@@ -523,7 +524,7 @@ fn median(shares: Vec<&Share>) -> Share {
         counts.get(counts.len().saturating_sub(1) / 2).copied().unwrap_or(0)
     };
     Share {
-        share: figure(|share| share.share),
+        mean: figure(|share| share.mean),
         started: count(|share| share.started),
         wait_median: figure(|share| share.wait_median),
         wait_p95: figure(|share| share.wait_p95),

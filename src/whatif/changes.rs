@@ -258,7 +258,7 @@ impl Resolved {
             .partitions
             .iter()
             .filter(|it| *it.plain_name() == *partition)
-            .flat_map(|it| it.applications())
+            .flat_map(monoceros_actors::image::PartitionImage::applications)
             .find(|application| **application.id() == **id);
         if submitted.is_none() && of_image.is_none() {
             return Err(ChangeError::NoSuchApplication(id.clone()));
@@ -336,10 +336,10 @@ fn messages<M: Message + Default>(
     list: &str,
     name: &str,
 ) -> Result<Vec<M>, ChangeError> {
+    static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
     let unreadable = |what: String| ChangeError::Unreadable(format!("`{list}`{what}"));
     let Some(items) = lists.remove(list) else { return Ok(Vec::new()) };
     let Value::Array(items) = items else { return Err(unreadable(" is no list".to_owned())) };
-    static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
     let pool = POOL.get_or_init(|| DescriptorPool::decode(DESCRIPTORS).ok());
     let full = format!("monoceros.si.v1.{name}");
     let found = pool.as_ref().and_then(|pool| pool.get_message_by_name(&full));

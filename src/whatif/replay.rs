@@ -114,7 +114,8 @@ impl Replay {
     ) -> Self {
         let durations = Durations::of(image, course.draw);
         let stays = |id: &str| changes.is_none_or(|changes| !changes.removes(id));
-        let nodes = image.partitions.iter().flat_map(|partition| partition.nodes());
+        let nodes =
+            image.partitions.iter().flat_map(monoceros_actors::image::PartitionImage::nodes);
         let kept = nodes.filter(|node| stays(node.id()));
         let capacity: Vec<_> = kept.map(|node| node.capacity().clone()).collect();
         let added = changes.iter().flat_map(|changes| changes.added_capacity());

@@ -63,7 +63,7 @@ fn figures(answer: &Answer, side: usize) -> Vec<Figure> {
                 value,
             };
             figures.extend([
-                figure("share", Unit::Share, share.share),
+                figure("share", Unit::Share, share.mean),
                 figure("started", Unit::Count, share.started as f64),
                 figure("median wait", Unit::Seconds, share.wait_median),
                 figure("p95 of waits", Unit::Seconds, share.wait_p95),
@@ -80,7 +80,7 @@ fn charts(answer: &Answer) -> Result<Vec<Chart>, ChartError> {
     let time = TimeAxis::since("the snapshot", 0.0, answer.horizon, &series.time);
     let mut largest: Vec<_> = answer.queues.iter().collect();
     largest.sort_by(|one, other| {
-        let most = |row: &ShareRow| row.a.share.max(row.b.share);
+        let most = |row: &ShareRow| row.a.mean.max(row.b.mean);
         most(other).total_cmp(&most(one)).then_with(|| one.name.cmp(&other.name))
     });
     let plot = |file, title, of: &std::collections::BTreeMap<String, Vec<f64>>| {

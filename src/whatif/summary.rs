@@ -1,5 +1,6 @@
 //! The answer for people: first ten lines that say whether it is safe, then tables.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -64,7 +65,7 @@ impl Answer {
             *groups.entry(grounds(row)).or_default() += 1;
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by(|one, other| other.1.cmp(&one.1));
+        groups.sort_by_key(|(_, count)| Reverse(*count));
         let shown = groups.iter().take(GROUPS).map(|(group, count)| format!("{count} {group}"));
         let mut line = format!("evicted: {}", shown.collect::<Vec<_>>().join(", "));
         if groups.len() > GROUPS {
@@ -259,7 +260,7 @@ pub(super) fn never(rows: &[NeverRow]) -> SummaryTable {
 fn shares(of: &str, rows: &[ShareRow]) -> SummaryTable {
     let row = |row: &ShareRow| {
         let (a, b) = (&row.a, &row.b);
-        let mut fields = vec![row.name.clone(), percent(a.share), percent(b.share)];
+        let mut fields = vec![row.name.clone(), percent(a.mean), percent(b.mean)];
         fields.extend([a, b].map(|side| side.started.to_string()));
         fields.extend([a.wait_median, b.wait_median, a.wait_p95, b.wait_p95].map(duration));
         fields

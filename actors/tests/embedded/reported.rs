@@ -110,7 +110,7 @@ async fn fill(scheduler: &SchedulerHandle) {
     submit(scheduler, new("aged", "eve").in_queue("root.named")).await;
     let gang = new("gang", "eve").in_queue("root.named");
     submit(scheduler, gang.with_task_group(si::TaskGroup::new("w", 2))).await;
-    let fills = (0..4).map(|n| si::Allocation::ask("third", &format!("fill{n}"), vcore(1)));
+    let fills = (0..4).map(|n| si::Allocation::ask("third", format!("fill{n}"), vcore(1)));
     ask(scheduler, fills).await;
     let wants = |application: &str, key: &str, cores| {
         let mut ask = si::Allocation::ask(application, key, vcore(cores));

@@ -112,7 +112,9 @@ impl From<CallRefusal> for Status {
         let (code, reason) = match &refusal {
             CallRefusal::RmIdMissing { .. } => (Code::InvalidArgument, "RM_ID_MISSING"),
             CallRefusal::OtherRm { .. } => (Code::InvalidArgument, "RM_ID_MISMATCH"),
-            CallRefusal::NotRegistered(_) | CallRefusal::NobodyRegistered => {
+            CallRefusal::NotRegistered(_)
+            | CallRefusal::NobodyRegistered
+            | CallRefusal::NoSnapshot(SnapshotError::NotRead(_)) => {
                 (Code::FailedPrecondition, "RM_NOT_REGISTERED")
             }
             CallRefusal::PartitionUnknown { .. } | CallRefusal::DefaultPartitionUnknown(_) => {
@@ -131,16 +133,12 @@ impl From<CallRefusal> for Status {
             CallRefusal::Denied(denied) => return Status::from(denied.clone()),
             CallRefusal::GroupShared(_) => (Code::PermissionDenied, "ADMIN_DENIED"),
             CallRefusal::TooBusy(_) => (Code::Unavailable, "CHECKS_BUSY"),
-            CallRefusal::Busy(_) => (Code::ResourceExhausted, "LIMIT_READS"),
-            CallRefusal::ListTooLarge { .. } => (Code::ResourceExhausted, "LIMIT_BYTES"),
-            CallRefusal::NoSnapshot(SnapshotError::Busy) => {
+            CallRefusal::Busy(_) | CallRefusal::NoSnapshot(SnapshotError::Busy) => {
                 (Code::ResourceExhausted, "LIMIT_READS")
             }
-            CallRefusal::NoSnapshot(SnapshotError::TooLarge { .. }) => {
+            CallRefusal::ListTooLarge { .. }
+            | CallRefusal::NoSnapshot(SnapshotError::TooLarge { .. }) => {
                 (Code::ResourceExhausted, "LIMIT_BYTES")
-            }
-            CallRefusal::NoSnapshot(SnapshotError::NotRead(_)) => {
-                (Code::FailedPrecondition, "RM_NOT_REGISTERED")
             }
             CallRefusal::NoSnapshot(_) | CallRefusal::Unwritten(_) => {
                 return internal(&refusal.to_string());

@@ -61,7 +61,7 @@ pub fn run() {
     let copied = begun.elapsed();
     let begun = Instant::now();
     let mirror = make();
-    let made = begun.elapsed();
+    let built = begun.elapsed();
     let begun = Instant::now();
     let fork = Fork::from_mirror(&mirror).unwrap();
     let forked = begun.elapsed();
@@ -70,7 +70,7 @@ pub fn run() {
     println!("  {:.1} ms to copy, which the partition waits for", copied.as_secs_f64() * 1e3);
     println!(
         "  {:.0} ms to write, {:.0} ms to fork",
-        made.as_secs_f64() * 1e3,
+        built.as_secs_f64() * 1e3,
         forked.as_secs_f64() * 1e3
     );
     println!("  {} bytes per pod, {} KiB in all", bytes / (RUNNING + PENDING), bytes >> 10);

@@ -22,6 +22,10 @@ use crate::predicates::{ClaimUse, PodPlace, Reservation, SceneImage, VolumesImag
 /// Most items of a part, which is a line of a file.
 const ITEMS: usize = 2_000;
 
+/// A placement that is assumed: key, template and node of the pod, its number, and whether it is known to
+/// run.
+type Assumed = (Arc<str>, usize, Arc<str>, u32, bool);
+
 /// A part of a mirror. Parts add up.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -41,9 +45,8 @@ struct Part {
     /// Key, template and node of each running pod.
     #[serde(skip_serializing_if = "is_nothing")]
     running: Vec<(Arc<str>, usize, Arc<str>)>,
-    /// The same of placements that are assumed, with their number and whether they are known to run.
     #[serde(skip_serializing_if = "is_nothing")]
-    assumed: Vec<(Arc<str>, usize, Arc<str>, u32, bool)>,
+    assumed: Vec<Assumed>,
     /// Key and template of each pending pod.
     #[serde(skip_serializing_if = "is_nothing")]
     pending: Vec<(Arc<str>, usize)>,
