@@ -15,6 +15,10 @@ use crate::snapshot::SnapshotError;
 
 /// A handler has no document.
 #[derive(Clone, Debug, thiserror::Error)]
+#[cfg_attr(
+    not(feature = "simulator"),
+    expect(dead_code, reason = "some are of questions that are not answered without it")
+)]
 pub(super) enum Failure {
     #[error("Partition not found")]
     PartitionNotFound,

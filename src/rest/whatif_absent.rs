@@ -31,6 +31,7 @@ impl WhatIf {
 }
 
 /// Refuses a question.
+#[expect(clippy::unused_async, reason = "as with the feature")]
 pub(super) async fn answer<S: Reads>(_: &RestEdge<S>, _: Body) -> Result<EndpointReply, Failure> {
     Err(Failure::WhatIfAbsent)
 }
