@@ -157,7 +157,14 @@ fn queue_text(path: &Path) -> anyhow::Result<Option<String>> {
         return Ok(None);
     }
     let embedded = config_map::find(&given)?;
-    Ok(Some(embedded.map_or(given, |embedded| embedded.text)))
+    let text = embedded.map_or(given, |embedded| embedded.text);
+    anyhow::ensure!(
+        !text.trim().is_empty(),
+        "{}: it is empty, and would replace all queues with the built-in ones: give a file with these \
+         queues if that is meant",
+        input::name(path)
+    );
+    Ok(Some(text))
 }
 
 /// Returns the state of the resource manager that is meant.
@@ -189,7 +196,12 @@ pub(super) async fn told(cluster: &mut Cluster, queues: String) -> String {
         tokio::task::spawn_blocking(answer).await?
     };
     match answered.await {
-        Ok(answer) => answer.lines().join("\n") + "\n",
+        Ok(answer) => {
+            // That it is of now goes without saying.
+            let lines = answer.lines().into_iter();
+            let told = lines.filter(|line| !line.starts_with("from the snapshot of "));
+            told.collect::<Vec<_>>().join("\n") + "\n"
+        }
         Err(error) => format!("what it would do to what runs and waits is not known: {error:#}\n"),
     }
 }

@@ -103,6 +103,9 @@ pub(super) async fn answer<S: Reads>(
     }
     let question = Question::read(&whole(body, edge.max_body_bytes).await?)?;
     if let Some(queues) = &question.changes.queues {
+        if queues.trim().is_empty() {
+            return Err(wrong("queues", "it is empty, and would replace all queues"));
+        }
         let checked = edge.source.check_configuration(queues.clone()).await;
         let faulty = |why: String| wrong("queues", why);
         checked.map_err(|_| Failure::WhatIfBusy)?.map_err(|errors| faulty(errors.to_string()))?;

@@ -184,7 +184,7 @@ fn the_report_has_eviction_costs_and_fairness() {
     assert_eq!(line(&stdout, "preemptions"), "preemptions 2");
     assert_eq!(line(&stdout, "makespan"), "makespan 3 min 15 s");
     let page = std::fs::read_to_string(trace.report.0.join("index.html")).unwrap();
-    let row = "<td>root.be</td><td class=\"n\">guarantee</td><td class=\"n\">root.ls</td><td class=\"n\">2</td>";
+    let row = "<td>root.be</td><td>guarantee</td><td>root.ls</td><td class=\"n\">2</td>";
     assert!(page.contains(row), "{page}");
 }
 

@@ -1,4 +1,4 @@
-//! A partition as data: its image, taken in one step, and the partition that goes on from there.
+//! A partition as data: its image, which is of one step, and the partition that goes on from there.
 //!
 //! # Why the state itself
 //! What a resource manager would report after a restart does not rebuild everything that decides:
@@ -14,7 +14,6 @@
 //! * A search for victims that waits for answers: it is begun anew.
 //! * Of the front, the groups of users that it has looked up or was given.
 
-use serde::{Deserialize, Serialize};
 mod parts;
 
 use std::collections::BTreeMap;
@@ -27,6 +26,7 @@ use monoceros_rules::specs::quotas;
 use monoceros_rules::values::ids::{ApplicationSlot, NodeSlot};
 use monoceros_rules::values::resources::{NAMES_MAX, NameHolder};
 use monoceros_rules::values::slots::Slots;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::parts::{Part, ReadPart, ReadPartition};
 use super::Partition;
