@@ -16,7 +16,7 @@
 //!   here is done on a partition's thread.
 //! * A file is read as a whole or not at all: first its checksum, then its lines.
 //! * Of an anonymized file, every text is made up, except words that this program knows
-//!   ([`names`]).
+//!   (`names`).
 
 mod configuration;
 mod header;
