@@ -1,7 +1,6 @@
 //! Results and errors of calls of the embedding API. The engine uses them, too, so they are below the
 //! handle of the scheduler, which uses the engine.
 
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 
@@ -209,7 +208,7 @@ impl From<UpdateError> for ConfigurationError {
 }
 
 /// The configuration in force for an RM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigurationSnapshot {
     /// The id of the RM.
     pub rm_id: String,

@@ -11,8 +11,6 @@ mod parts;
 mod report;
 mod work;
 
-use serde::{Deserialize, Serialize};
-
 pub use self::kept_tags::KeptTags;
 pub use self::parts::{ImagePart, ImageReader};
 pub use self::report::Report;
@@ -26,7 +24,7 @@ use crate::api::outcomes::ConfigurationSnapshot;
 use crate::run_times::RunTimesOf;
 
 /// The state of a resource manager.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub struct ResourceManagerImage {
     /// The configuration in force. The extra part is as the resource manager sent it, with whatever
     /// secrets are in it.

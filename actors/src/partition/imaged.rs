@@ -46,8 +46,7 @@ use crate::step::{
 };
 
 /// The state of a partition between two steps.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(try_from = "WrittenPartition")]
+#[derive(Clone)]
 pub struct PartitionImage {
     pub(crate) name: Arc<str>,
     /// The time of the step, ns since the epoch.
@@ -64,40 +63,15 @@ pub struct PartitionImage {
     rest: Rest,
 }
 
-/// The form in which an image is read: terms of constraints are not shared with the node index yet.
-#[derive(Deserialize)]
-struct WrittenPartition {
-    name: Arc<str>,
-    at_ns: i64,
-    step: u64,
-    names: Arc<NameHolder>,
-    placement_tags: Vec<String>,
-    actors: ActorImages,
-    books: Books,
-    directory: DirectoryImage,
-    rest: Rest,
-}
-
 /// A constraint that the node index of an image does not have.
 #[derive(Debug, thiserror::Error)]
 #[error("a constraint of application `{0}` is not in the index of nodes")]
 struct TermsMissing(Arc<str>);
 
-impl TryFrom<WrittenPartition> for PartitionImage {
-    type Error = TermsMissing;
-
-    fn try_from(written: WrittenPartition) -> Result<Self, TermsMissing> {
-        let WrittenPartition {
-            name,
-            at_ns,
-            step,
-            names,
-            placement_tags,
-            mut actors,
-            books,
-            directory,
-            rest,
-        } = written;
+impl PartitionImage {
+    /// Shares anew what was shared before it was written: facts of queues, and terms of constraints.
+    fn share(&mut self) -> Result<(), TermsMissing> {
+        let Self { actors, books, directory, .. } = self;
         for queue in &mut actors.queues {
             directory.share_facts(&mut queue.facts);
         }
@@ -107,12 +81,12 @@ impl TryFrom<WrittenPartition> for PartitionImage {
                 return Err(TermsMissing(Arc::clone(&application.book.id)));
             }
         }
-        Ok(Self { name, at_ns, step, names, placement_tags, actors, books, directory, rest })
+        Ok(())
     }
 }
 
 /// The state of the actors of a partition.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default)]
 pub(crate) struct ActorImages {
     pub(crate) queues: Vec<QueueImage>,
     pub(crate) applications: Vec<ApplicationImage>,

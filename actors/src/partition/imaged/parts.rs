@@ -9,7 +9,7 @@ use monoceros_rules::values::resources::NameHolder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ActorImages, PartitionImage, Rest, WrittenPartition};
+use super::{ActorImages, PartitionImage, Rest};
 use crate::application::ApplicationImage;
 use crate::node::NodeImage;
 use crate::queue::QueueImage;
@@ -139,7 +139,7 @@ impl ReadPartition {
             return Err("allocations are missing".to_owned());
         }
         let actors = self.actors;
-        let written = WrittenPartition {
+        let mut image = PartitionImage {
             name,
             at_ns,
             step,
@@ -150,6 +150,7 @@ impl ReadPartition {
             directory,
             rest,
         };
-        PartitionImage::try_from(written).map_err(|error| error.to_string())
+        image.share().map_err(|error| error.to_string())?;
+        Ok(image)
     }
 }
