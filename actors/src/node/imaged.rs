@@ -25,7 +25,7 @@ pub(crate) struct NodeImage {
     pub(crate) holds: Vec<AllocationId>,
     pub(crate) draining: bool,
     pub(crate) ready: bool,
-    available: Resources,
+    pub(super) available: Resources,
 }
 
 impl Node {

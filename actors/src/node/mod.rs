@@ -127,14 +127,7 @@ impl Node {
             others.make().occupied = occupied;
         }
         let ready = is_ready(attributes.get(attributes::READY));
-        metrics.nodes.active.inc();
-        if draining {
-            metrics.nodes.draining.inc();
-        }
-        if !ready {
-            metrics.nodes.unhealthy.inc();
-        }
-        Self {
+        let begun = NodeImage {
             slot,
             id,
             attributes,
@@ -145,10 +138,8 @@ impl Node {
             draining,
             ready,
             available,
-            imaged: Imaged::default(),
-            _counted: metrics.counted(ActorKind::Node),
-            metrics,
-        }
+        };
+        Self::restored(begun, metrics)
     }
 
     /// Returns the available amount of a new node, for the index.
