@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -49,17 +49,7 @@ pub(super) async fn run(
         ConfigCommand::Set { file, check, persist } => (file, *check, *persist),
     };
     let given = input::read_given(file)?;
-    let config = match config_map::find(&given) {
-        Ok(None) => given.clone(),
-        Ok(Some(found)) => found.text,
-        Err(errors) => anyhow::bail!("{}: {errors}", input::name(file)),
-    };
-    anyhow::ensure!(
-        !config.trim().is_empty(),
-        "{}: it is empty, and would replace all queues with the built-in ones: give a file with these \
-         queues if that is meant",
-        input::name(file)
-    );
+    let config = queues_in(file, &given)?;
     let request = si::UpdateConfigurationRequest {
         rm_id: cluster.rm.clone(),
         config: config.clone(),
@@ -94,6 +84,22 @@ pub(super) async fn run(
     }
     print_errors(name, &given, &answer.reason)?;
     Ok(ExitCode::FAILURE)
+}
+
+/// Returns the queue configuration in what was read from a file: all of it, or that of a `ConfigMap`.
+pub(super) fn queues_in(file: &Path, given: &str) -> anyhow::Result<String> {
+    let config = match config_map::find(given) {
+        Ok(None) => given.to_owned(),
+        Ok(Some(found)) => found.text,
+        Err(errors) => anyhow::bail!("{}: {errors}", input::name(file)),
+    };
+    anyhow::ensure!(
+        !config.trim().is_empty(),
+        "{}: it is empty, and would replace all queues with the built-in ones: give a file with these \
+         queues if that is meant",
+        input::name(file)
+    );
+    Ok(config)
 }
 
 /// Describes an accepted configuration and the lines of its changes.

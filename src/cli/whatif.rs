@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use monoceros_actors::config::config_map;
 use monoceros_actors::image::ResourceManagerImage;
 use monoceros_actors::tags::run_time_limit;
 
 use super::cluster::Cluster;
+use super::config::queues_in;
 use super::connect::{self, ConnectArgs};
 use super::output::{self, WrongLine};
 use super::snapshot;
@@ -156,15 +156,7 @@ fn queue_text(path: &Path) -> anyhow::Result<Option<String>> {
     if checked.configuration.is_none() {
         return Ok(None);
     }
-    let embedded = config_map::find(&given)?;
-    let text = embedded.map_or(given, |embedded| embedded.text);
-    anyhow::ensure!(
-        !text.trim().is_empty(),
-        "{}: it is empty, and would replace all queues with the built-in ones: give a file with these \
-         queues if that is meant",
-        input::name(path)
-    );
-    Ok(Some(text))
+    queues_in(path, &given).map(Some)
 }
 
 /// Returns the state of the resource manager that is meant.
