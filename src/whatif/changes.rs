@@ -1,5 +1,6 @@
 //! The changes of a question, and what they are for a certain image.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -228,13 +229,16 @@ impl Resolved {
         if added.count > NODES_MAX {
             return Err(ChangeError::TooManyNodes);
         }
+        let of_image = image.partitions.iter().flat_map(PartitionImage::nodes);
+        let of_image = of_image.map(|node| node.id().to_string());
+        let mut used: HashSet<String> = of_image.collect();
+        used.extend(self.nodes.iter().map(|node| node.node_id.clone()));
         let mut number = 0;
         for _ in 0..added.count {
             let id = loop {
                 number += 1;
                 let id = format!("{}-new-{number}", added.like);
-                let is_used = self.nodes.iter().any(|node| node.node_id == id);
-                if !is_used && find_node(image, &id).is_err() {
+                if used.insert(id.clone()) {
                     break id;
                 }
             };
